@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple, Protocol
 
-ABBREVIATED = re.compile(r"(?:\b(?:Dr|Mr|Mrs|Prof|St|Mt|No|Co|ca|cf|c|vol|e\.g|i\.e)|\b[^\W\d_a-z])\.\Z")
-"""An abbreviation or initial whose dot does not end a sentence."""
-BETWEEN = re.compile(r"(?<=[.!?])[\"'\u201d)]*\s+(?=[\"'\u201c(]*(\w))")
-"""White space between two sentences; the next one starts with a letter or digit, but not with a lowercase letter."""
+from sottovoce.prompts.kinds.sentences import sentences
+
 HEADING = re.compile(r"=+.*=+")
 """Heading of a section in the plain text of an article."""
 
@@ -24,25 +22,6 @@ def paragraphs(text: str) -> str:
     """
     lines = [line.strip() for line in text.splitlines()]
     return "\n".join(line for line in lines if len(line.split()) > 2 and not HEADING.fullmatch(line))
-
-
-def sentences(text: str) -> tuple[str, ...]:
-    """Split a text into sentences: by lines, then at full stops that do not end an abbreviation.
-
-    >>> sentences("Dr. J. Orme came in. St. Ives slept.")
-    ('Dr. J. Orme came in.', 'St. Ives slept.')
-    """
-    parts: list[str] = []
-    for line in map(str.strip, text.splitlines()):
-        parts.append("")
-        at = 0
-        for gap in BETWEEN.finditer(line):
-            parts[-1] += line[at : gap.end()]
-            if not gap[1].islower() and not ABBREVIATED.search(line[: gap.start()].rstrip("\"'\u201d)")):
-                parts.append("")
-            at = gap.end()
-        parts[-1] += line[at:]
-    return tuple(filter(None, map(str.strip, parts)))
 
 
 SHOWN = 5
@@ -104,7 +83,7 @@ class SearchPages:
     def page(self, name: str) -> Page | None:
         """Return the passages as one page; None if the search finds none."""
         passages = self._search(name)
-        return Page(name, sentences("\n".join(passages))) if passages else None
+        return Page(name, tuple(sentences("\n".join(passages)))) if passages else None
 
     def similar(self, name: str, n: int) -> list[str]:
         """Return no titles, since a search is not by title."""

@@ -42,7 +42,6 @@ class Action:
 class Malformed:
     """A text without an action."""
 
-    text: str
     why: str
     """Reason in a few words, with what was expected."""
 
@@ -73,27 +72,22 @@ def parse(text: str) -> Action | Malformed:
     >>> parse("Action 2: search[Orla (river)] and then Lookup[mouth]")
     Action(verb='search', argument='Orla (river)')
     >>> parse("Search[Orla").why
-    "'Search[' has no end; expected a ] behind what is searched, as in Search[a title]"
+    "'Search[' has no end; expected a closing bracket, as in Search[a title]"
     """
     match = BEGINS.search(text)
     if match is None and ROUND.search(text):
         return parse(ROUND.sub(r"\1[\2]", text))
     if match is None:
-        return Malformed(text, "no action; expected Search[a title], Lookup[a word] or Finish[an answer]")
+        return Malformed("no action; expected Search[a title], Lookup[a word] or Finish[an answer]")
     verb: Verb = re.sub(r"\W|_", "", match[1].lower())  # type: ignore[assignment]  # a Verb, by the pattern
     name, rest = verb.capitalize(), text[match.end() :].partition("\n")[0]
     end = _end(rest)
     if end is None:
-        expected = {
-            "search": ("searched", "a title"),
-            "lookup": ("looked up", "a word"),
-            "finish": ("answered", "an answer"),
-        }
-        done, example = expected[verb]
-        return Malformed(text, f"'{name}[' has no end; expected a ] behind what is {done}, as in {name}[{example}]")
+        example = {"search": "a title", "lookup": "a word", "finish": "an answer"}[verb]
+        return Malformed(f"'{name}[' has no end; expected a closing bracket, as in {name}[{example}]")
     argument = _bare(rest[:end])
     if not argument and verb != "finish":
-        return Malformed(text, f"{name}[] names nothing; expected words between the brackets")
+        return Malformed(f"{name}[] names nothing; expected words between the brackets")
     return Action(verb, argument)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError, nearest
-from sottovoce.core.outputs import EXPERIMENT, write
+from sottovoce.core.files import EXPERIMENT, write
 from sottovoce.experiments.row_content import Content, plain
 from sottovoce.experiments.schema import Experiment
 from sottovoce.runs.allowed import Trust, lies_in

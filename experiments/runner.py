@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.core.outputs import check_no_link
+from sottovoce.core.files import check_no_link
 from sottovoce.experiments.files import runs_in, save
 from sottovoce.experiments.matching import is_known, is_over, match, pilot_name, with_pilots
 from sottovoce.experiments.rows import Row, prepare

@@ -24,8 +24,7 @@ from typing import Literal
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.core.any_types import JSON, Untyped
 from sottovoce.core.errors import RecordError, SottovoceError, UsageError
-from sottovoce.core.files import text_of
-from sottovoce.core.outputs import SEARCH, check_folder, write
+from sottovoce.core.files import SEARCH, check_folder, text_of, write
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import IDENTITY, RowRunner, differing
 from sottovoce.nodes.context import made_from

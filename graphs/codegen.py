@@ -18,7 +18,7 @@ from sottovoce.environments.problems import Runner, bundled_problems
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.question import Question
 from sottovoce.settings import CodeGen
-from sottovoce.settings.codegen import PASSER, RANKER, REFLECTOR, TESTER
+from sottovoce.settings.worlds import PASSER, RANKER, REFLECTOR, TESTER
 
 JUDGES = (PASSER, TESTER, REFLECTOR, RANKER)
 

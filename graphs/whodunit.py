@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from sottovoce.core.text import counted
 from sottovoce.environments import Split
 from sottovoce.environments.whodunit.games import Game, read_game
-from sottovoce.environments.whodunit.metrics import class_noted
+from sottovoce.environments.whodunit.knowledge import class_noted
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.question import Question
 from sottovoce.settings import WhoDunit

@@ -16,8 +16,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
-from sottovoce.core.files import text_of
-from sottovoce.core.outputs import write
+from sottovoce.core.files import text_of, write
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.dataset import Floats
 from sottovoce.monitors.features import logged

@@ -18,11 +18,11 @@ from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.response_format import Form
-from sottovoce.environments.bleu import agreeing
 from sottovoce.environments.codegen import (
     HIGHEST,
     LOWEST,
     MOST_TESTS,
+    agreeing,
     assertions,
     code,
     scores,
@@ -35,7 +35,7 @@ from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import RESTORED, Discussion, Update, Vote, current_messages, rounds_of, said
 from sottovoce.settings import CodeGen
-from sottovoce.settings.codegen import PASSER, REFLECTOR, TESTER
+from sottovoce.settings.worlds import PASSER, REFLECTOR, TESTER
 
 SCORED = (PASSER, TESTER, REFLECTOR)
 """The judges whose help coders score, in this order."""

@@ -35,7 +35,7 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.settings import CodeGen
-from sottovoce.settings.codegen import PASSER, RANKER, REFLECTOR, TESTER
+from sottovoce.settings.worlds import PASSER, RANKER, REFLECTOR, TESTER
 
 CHECK, REPORT = "check", "report"
 REPORTED = 1

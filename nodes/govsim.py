@@ -17,9 +17,9 @@ from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
-from sottovoce.environments.govsim import fishery_rules
-from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import (
+from sottovoce.environments.govsim import fishery
+from sottovoce.environments.govsim.fishery import (
+    Game,
     Month,
     World,
     ended,
@@ -106,18 +106,18 @@ def effect(update: Update) -> str:
 def next_month(run: RunContext[GovSim], state: Fishery) -> Update:
     """Let the fish double, unless the game is over."""
     game, world = game_of(state), state["world"]
-    if not fishery_rules.is_harvested(world):
+    if not fishery.is_harvested(world):
         raise UsageError(f"month {world['month']} was not harvested; resume the run from an earlier step")
-    after = world if is_over(game, world) else fishery_rules.next_month(game, world)
+    after = world if is_over(game, world) else fishery.next_month(game, world)
     return {"world": after, "turn": state["turn"] + 1}
 
 
 def harvest(run: RunContext[GovSim], state: Fishery) -> Update:
     """Share out the fish according to the agents' wishes. This cannot be undone."""
     game, wanted = game_of(state), {each.agent: read_tons(each.full_text) for each in wishes(state)}
-    if fishery_rules.is_harvested(state["world"]) or set(wanted) != set(present(state)):
+    if fishery.is_harvested(state["world"]) or set(wanted) != set(present(state)):
         raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
-    world = fishery_rules.harvest(game, state["world"], wanted)
+    world = fishery.harvest(game, state["world"], wanted)
     done, turn = world["harvests"][-1], state["turn"] + 1
     message = run.message(state, LAKE, HARVEST, report(done), attempt=0, turn=turn, notes=_shown(game, done))
     return {"board": [message], "world": world, "turn": turn, "marks": []}

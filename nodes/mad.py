@@ -202,7 +202,7 @@ def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:
 
 def _read_field(text: str, question: Question) -> Verdict:
     kind, answer = kinds.kind_of(question), kinds.read_field(text, question)
-    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {kinds.named(kind)}')
+    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {kinds.KINDS[kind].words}')
 
 
 def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list[Message], Message | None]]:

@@ -90,7 +90,7 @@ def stated(text: str, question: Question, *, cut: bool = False) -> Stated:
         given, kind = read.values[ANSWER], kinds.kind_of(question)
         answer = kinds.read_field(given, question)
         wrong = answer is None and not kinds.is_open(given, question)  # "unknown" is an abstention that can be read
-        errors += [f'"{ANSWER}" holds no {kinds.named(kind)}'] if wrong else []
+        errors += [f'"{ANSWER}" holds no {kinds.KINDS[kind].words}'] if wrong else []
     if CONFIDENCE in read.values:
         confidence = read_confidence(read.values[CONFIDENCE])
         errors += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.pages import Library, Page, Pages, SearchPages, key, paragraphs, sentences
+from sottovoce.environments.pages import Library, Page, Pages, SearchPages, key, paragraphs
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question, passages_of
+from sottovoce.prompts.kinds.sentences import sentences
 from sottovoce.settings import ReAct
 from sottovoce.settings.retrieval import DOCUMENTS, ENCYCLOPEDIA
 
@@ -43,7 +44,7 @@ class Articles:
     def page(self, name: str) -> Page | None:
         """Return the page of that name in sentences; None if there is none, or if it is a disambiguation page."""
         found = self._wiki.page(name)
-        return Page(found.title, sentences(paragraphs(found.text))) if found else None
+        return Page(found.title, tuple(sentences(paragraphs(found.text)))) if found else None
 
     def similar(self, name: str, n: int) -> list[str]:
         """Return the titles that the wiki's own search finds."""
@@ -131,5 +132,5 @@ def _joined(titled: Iterable[tuple[str, str]]) -> list[Page]:
     pages: dict[str, Page] = {}
     for title, text in titled:
         before = pages.get(key(title), Page(title, ()))
-        pages[key(title)] = before._replace(sentences=before.sentences + sentences(text))
+        pages[key(title)] = before._replace(sentences=(*before.sentences, *sentences(text)))
     return list(pages.values())

@@ -235,7 +235,7 @@ def lacks_answer(question: Question, read: Read = kinds.reading) -> Validate:
     def validate(message: Message) -> str:
         text = message.full_text
         stated = read(text, question, cut=message.cut).answer is not None or kinds.declines(text)
-        return "" if stated else f"it holds no {kinds.named(kinds.kind_of(question))}"
+        return "" if stated else f"it holds no {kinds.KINDS[kinds.kind_of(question)].words}"
 
     return validate
 

@@ -20,8 +20,7 @@ from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, located, read
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.knowledge import World, described_knowledge
-from sottovoce.environments.whodunit.metrics import NOTES, Ended, measures
+from sottovoce.environments.whodunit.knowledge import NOTES, Ended, World, described_knowledge, measures
 from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, golden_reply, is_over, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.nodes.context import RunContext

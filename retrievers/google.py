@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from sottovoce.core.any_types import JSON, Untyped
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.core.outputs import check_owner
+from sottovoce.core.files import check_owner
 from sottovoce.retrievers.passage import Hit, Passage
 from sottovoce.retrievers.service import Patience, Trouble, answer, words
 

@@ -23,8 +23,7 @@ from filelock import FileLock, Timeout
 
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import CorpusError, UsageError
-from sottovoce.core.files import bytes_of, opened
-from sottovoce.core.outputs import INDEX
+from sottovoce.core.files import INDEX, bytes_of, opened
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.passage import Metadata, Passage, plain
 

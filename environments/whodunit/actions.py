@@ -22,8 +22,6 @@ VERBS: dict[Role, tuple[Verb, ...]] = {
 NO_OBJECT = "There was no JSON object; end with one that holds your action."
 YES, NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 LONGEST = 60  # characters of a value, which is published
-Kind = Literal["json", "action", "person", "property", "value", "yes_no", "dash", "list", "fact"]
-"""Kinds of errors: the part of a reply that is wrong."""
 MARKED = re.compile(r"\baction\b[\s*_`]{0,8}:[\s*_`>]{0,16}(?:json[\w]{0,4}\s{0,8})?\Z", re.IGNORECASE)
 """End of a text before an action: "Action:", in any emphasis, optionally followed by a fence."""
 BEFORE = 48  # characters before an object that are searched for its mark
@@ -48,7 +46,6 @@ class Action:
 class Malformed:
     """A text without an action."""
 
-    kind: Kind
     hint: str
     """One line: what was found, and what was expected."""
 
@@ -76,13 +73,13 @@ def located(
     If several objects are actions, the last one counts, but one after "Action:" takes precedence: models consider
     actions before they choose one, and may mention their next one after it.
     """
-    last: tuple[Action | Malformed, tuple[int, int]] = Malformed("json", NO_OBJECT), (0, 0)
+    last: tuple[Action | Malformed, tuple[int, int]] = Malformed(NO_OBJECT), (0, 0)
     best, marked = last, False
     for said in read_objects(text, fields(role, wording)):
         try:
             action: Action | Malformed = _Reader(said, game, wording, facts).action(VERBS[role])
         except _Wrong as wrong:
-            action = Malformed(wrong.kind, wrong.hint)
+            action = Malformed(str(wrong))
         if isinstance(action, Malformed):
             last = (action, said.span) if said.values else last
             continue
@@ -95,10 +92,6 @@ def located(
 class _Wrong(Exception):
     """An error in a field that the action needs."""
 
-    def __init__(self, kind: Kind, hint: str) -> None:
-        super().__init__(hint)
-        self.kind, self.hint = kind, hint
-
 
 @dataclass(frozen=True)
 class _Reader:
@@ -110,42 +103,40 @@ class _Reader:
     facts: int
 
     def action(self, verbs: tuple[Verb, ...]) -> Action:
-        verb = verbs[self._number("action", "action", len(verbs)) - 1]
+        verb = verbs[self._number("action", len(verbs)) - 1]
         key, most = self.wording.person, self.game.suspect_count
         match verb:
             case "ask":
-                person = self._number(key, "person", most)
-                attribute = self._attribute(self._field("property", "property"))
+                person = self._number(key, most)
+                attribute = self._attribute(self._field("property"))
                 # Whether the attribute can have that value is not checked, as in the authors' code.
-                return Action(verb, person, attribute, _one_line(self._field("value", "value")))
+                return Action(verb, person, attribute, _one_line(self._field("value")))
             case "award":
-                return Action(verb, self._number(key, "person", most))
+                return Action(verb, self._number(key, most))
             case "answer":
                 return Action(verb, truth=self._truth())
             case "broad":
                 attribute, value = self._pair()
                 return Action(verb, attribute=attribute, value=value, people=self._people())
             case "share":
-                return Action(verb, fact=self._number("fact", "fact", self.facts))
+                return Action(verb, fact=self._number("fact", self.facts))
         return Action(verb)
 
     def _truth(self) -> bool:
-        value = self._field("value", "value")
+        value = self._field("value")
         plain = value.strip().strip(".!").casefold()
         if plain not in (*YES, *NO):
-            raise _Wrong("yes_no", f'"value" was {_shown(value)}; with action 1 it must be "yes" or "no".')
+            raise _Wrong(f'"value" was {_shown(value)}; with action 1 it must be "yes" or "no".')
         return plain in YES
 
     def _pair(self) -> tuple[str, str]:
         """Return attribute and value from "hat-brown", split at the first "-", or from "property" and "value"."""
-        text, attribute = self._field("value", "value"), self.said.values.get("property", "")
+        text, attribute = self._field("value"), self.said.values.get("property", "")
         if attribute and not text.startswith(f"{attribute}-"):
             return self._attribute(attribute), _one_line(text)
         name, _, value = text.partition("-")
         if not _one_line(value):
-            raise _Wrong(
-                "dash", f'"value" was {_shown(text)}; with action 2 it must be property-value, as {self._example()}.'
-            )
+            raise _Wrong(f'"value" was {_shown(text)}; with action 2 it must be property-value, as {self._example()}.')
         return self._attribute(name), _one_line(value)
 
     def _example(self) -> str:
@@ -153,31 +144,31 @@ class _Reader:
         return f"{name}-{self.game.person(1)[name]}"
 
     def _people(self) -> tuple[int, ...]:
-        text = self._field(self.wording.person, "list")
+        text = self._field(self.wording.person)
         found_numbers = [_whole_number(item) for item in re.split(r"[\s,;]+", text.strip(" []()"))]
         numbers = tuple(dict.fromkeys(number for number in found_numbers if number is not None))
         if not numbers or None in found_numbers:
             key = self.wording.person
-            raise _Wrong("list", f'"{key}" was {_shown(text)}; with action 2 it must be a list, as [1, 2].')
+            raise _Wrong(f'"{key}" was {_shown(text)}; with action 2 it must be a list, as [1, 2].')
         return numbers
 
     def _attribute(self, name: str) -> str:
         attribute = next((known_name for known_name in self.game.names if _plain(known_name) == _plain(name)), None)
         if attribute is None:
             known = ", ".join(self.game.names)
-            raise _Wrong("property", f"There is no property {_shown(name)}; choose from: {known}.")
+            raise _Wrong(f"There is no property {_shown(name)}; choose from: {known}.")
         return attribute
 
-    def _number(self, key: str, kind: Kind, most: int) -> int:
-        text = self._field(key, kind)
+    def _number(self, key: str, most: int) -> int:
+        text = self._field(key)
         number = _whole_number(text)
         if number is None or not 1 <= number <= most:
-            raise _Wrong(kind, f'"{key}" was {_shown(text)}; it must be a number from 1 to {most}.')
+            raise _Wrong(f'"{key}" was {_shown(text)}; it must be a number from 1 to {most}.')
         return number
 
-    def _field(self, key: str, kind: Kind) -> str:
+    def _field(self, key: str) -> str:
         if key in self.said.missing:
-            raise _Wrong(kind, f'"{key}" {self.said.missing[key]}, and this action needs it.')
+            raise _Wrong(f'"{key}" {self.said.missing[key]}, and this action needs it.')
         return self.said.values[key]
 
 

@@ -1,12 +1,18 @@
-"""The state of a game of WhoDunit, what its published claims imply, and what each agent could know.
+"""The state of a game of WhoDunit, what its claims imply, what agents could know, blunders, and metrics.
 
 Claims may be false. As prompts say, a list of Intel is complete: it also describes those who are not on it. What agents
-could know is judged by the truth; it is for people, and not shown to agents.
+could know, and blunders (arXiv 2502.05986, section 6), are judged by the truth; they are for people, not for agents.
+
+Classes of blunders: hallucination, a published claim is false; collapse, an agent asks or shares something again; role
+loss, an agent acts in the other role; recall failure, an agent ignores what was published. A wrong award to a character
+that nothing published ruled out has no class. The means of the metrics over games are the paper's success, precision
+and length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
@@ -48,7 +54,7 @@ class Done(TypedDict):
     agent: str
     action: str
     blunders: list[str]
-    """Keys of `blunders.BLUNDERS`."""
+    """Keys of `BLUNDERS`."""
     impact: int
     """Number of characters that it ruled out."""
     best: int
@@ -126,3 +132,66 @@ def described_knowledge(game: Game, world: World, accuser: str) -> str:
         remain = f"{len(left)} of {game.suspect_count} remain{'s' * (len(left) == 1)}{names}"
         parts.append(f"{agent} {counted(clues, 'clue')}, {remain}")
     return f"who knows what: {'; '.join(parts)}"
+
+
+BLUNDERS = {
+    "known": "it was said already",
+    "eliminated": "it is about a character whom published claims rule out",
+    "wrong_award": "the award is wrong",
+    "wrong_info": "it is not true",
+    "left_out": "its list leaves out a character who has that value",
+    "mismatch": "a yes or no, where anything was asked for",
+    "out_of_range": "it names characters that there are not",
+    "other_role": "it is what the other role says",
+}
+CLASSES = {
+    "wrong_info": "hallucination",
+    "left_out": "hallucination",
+    "out_of_range": "hallucination",
+    "known": "collapse",
+    "other_role": "role loss",
+    "mismatch": "recall failure",
+    "eliminated": "recall failure",
+}
+"""The class of a turn, or of a monitor's trigger, by its blunder; with several blunders, the first in this order."""
+NOTES = {
+    name: f"blunder ({CLASSES[name]}): {what}" if name in CLASSES else f"blunder: {what}"
+    for name, what in BLUNDERS.items()
+}
+"""For each blunder, the note for people on a message."""
+
+
+def trigger_class(blunders: Collection[str]) -> str:
+    """Return the class of a turn's blunders; "none" if no blunder has a class."""
+    return next((CLASSES[name] for name in CLASSES if name in blunders), "none")
+
+
+def class_noted(notes: Collection[str]) -> str:
+    """Return the class of a turn from the blunders in its message's notes."""
+    return trigger_class([name for name, note in NOTES.items() if note in notes])
+
+
+class Ended(NamedTuple):
+    """The end of one game."""
+
+    right: bool
+    awarded: bool
+    turns: int
+    """Number of all turns, including those before a reset; a turn that a reset replaced counts as one."""
+    cancelled: bool = False
+    resets: int = 0
+
+
+def measures(game: Ended) -> dict[str, int | float | None]:
+    """Return the metrics by name; a cancelled game is a failure.
+
+    Success is 1 for a right award, else 0. Precision is None for a game without an award, so that its mean is over the
+    games with one.
+    """
+    return {
+        "success": float(game.right),
+        "precision": float(game.right) if game.awarded else None,
+        "turns": game.turns,
+        "cancelled": float(game.cancelled),
+        "resets": game.resets,
+    }

@@ -27,8 +27,8 @@ from sottovoce.prompts.kinds.kind import Kind as Kind
 from sottovoce.prompts.kinds.marks import ITEM, LONGEST, RETRACTED, How, boxes, marks, plain
 from sottovoce.prompts.kinds.marks import normalise as normalise
 from sottovoce.prompts.kinds.marks import without_thoughts as without_thoughts
+from sottovoce.prompts.kinds.number import target as number_in
 from sottovoce.prompts.kinds.option import bare
-from sottovoce.prompts.kinds.recognise import kind_of as kind_of
 from sottovoce.prompts.kinds.sentences import UNKNOWN, sentences
 from sottovoce.prompts.structured import read_json
 
@@ -46,6 +46,26 @@ LONGEST_BARE = 200  # characters of a reply that is only an answer
 MOST_CHOICES = len(string.ascii_uppercase)
 _ALONE = re.compile(r"(?:\A|\n)[ \t]*\{[^{}]*+\}\Z")
 """An object at the beginning of a line, not one quoted within a sentence."""
+LONGEST_QUESTION = 2000  # characters of a question that are examined, from its end
+EXPRESSION = re.compile(
+    r"(?<![\w.])(?:\d+(?:[.,]\d+)*|[a-z])\s*(?:[-+*/×÷^]|\\times|times|plus|minus)\s*\(?\s*(?:\d|[a-z]\b)", re.I
+)
+ASKS_WORDS = re.compile(r"\W*(?:which|who|where|when|why|how|explain|describe)\b", re.IGNORECASE)
+COMPUTES = re.compile(
+    r"\W*(?:please\s+)?(?:compute|calculate|evaluate|simplify|solve|add|multiply|subtract|divide)\b", re.I
+)
+COUNTS = re.compile(r"\bhow (?:many|much)\b|\bwhat (?:is|was|are|will be|would be) the (?:number|count) of\b", re.I)
+QUANTITY = re.compile(
+    r"\b(?:what|find)\b.{0,40}\b(?:sum|product|difference|total|average|mean|amount|percent(?:age)?|probability|value"
+    r"|area|volume|perimeter|length|distance|speed|cost|price|profit|age|weight|height|remainder)\b",
+    re.IGNORECASE,
+)
+YES_NO = re.compile(
+    r"\W*(?:(?:and|but|so|then|also|now)\W+)?(?:is|are|was|were|am|do|does|did|has|have|had|can|could|will|would"
+    r"|shall|should|may|might|must)(?:n't)?\s",
+    re.IGNORECASE,
+)
+ALTERNATIVES = re.compile(r"\bor\b(?!\s+(?:not|more|less|fewer|so)\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,33 @@ class Reading:
 
 
 ABSTENTION = Reading(None, None)
+
+
+def kind_of(question: Mapping[str, Unimported]) -> str:
+    """Return the kind that a question sets, else that of its choices or target, else the one its wording asks for."""
+    if kind := question.get("kind"):
+        return str(kind)
+    if question.get("choices"):
+        return "option"
+    target = question.get("target")
+    if isinstance(target, str) and target.strip().lower() in ("yes", "no", "true", "false"):
+        return "yes_no"
+    if isinstance(target, str) and number_in(target, ()):
+        return "number"
+    return _of_wording(str(question.get("question", "")), target is not None)
+
+
+@lru_cache(1024)  # it is asked for with every message
+def _of_wording(question: str, has_target: bool) -> str:
+    """Return the kind that a question clearly asks for, else `text`; with a phrase as target only if it computes."""
+    lines = sentences(question[-LONGEST_QUESTION:])
+    asks = ([line for line in lines if line.endswith("?") and len(line.split()) > 2] or lines or [""])[-1]
+    if COMPUTES.match(asks) or (EXPRESSION.search(asks) and not YES_NO.match(asks) and not ASKS_WORDS.match(asks)):
+        return "number"
+    if has_target or (YES_NO.match(asks) and ALTERNATIVES.search(asks)):
+        return "text"
+    is_quantity = QUANTITY.search(asks) and len(re.findall(r"\d", question)) > 1
+    return "number" if COUNTS.search(asks) else "yes_no" if YES_NO.match(asks) else "number" if is_quantity else "text"
 
 
 def reading(text: str, question: Mapping[str, Any], *, cut: bool = False) -> Reading:  # Any: see is_open
@@ -100,11 +147,6 @@ def target_of(question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     """Return the target in canonical form: a choice's letter if the target is its text; None if there is none."""
     target = question.get("target")
     return None if target is None else KINDS[kind_of(question)].target(target, question.get("choices") or [])
-
-
-def named(kind: str) -> str:
-    """Return a kind in words: "yes or no"."""
-    return KINDS[kind].words
 
 
 def placeholder(question: Mapping[str, Any]) -> str:  # Any: see is_open

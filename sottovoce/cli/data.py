@@ -19,12 +19,12 @@ from sottovoce.cli.command import Commands, Row, SchemeCommands
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Count, Few
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.core.outputs import FORCE, INDEX, OutputFile, check_folder
+from sottovoce.core.files import FORCE, INDEX, OutputFile, check_folder
 from sottovoce.core.text import counted, harmless, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.datasets import DATASETS, DataSet
 from sottovoce.datasets.samples import SAMPLES, samples
-from sottovoce.datasets.sources import odd_answers, read_source, source_of
+from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.prompts.kinds import lettered
@@ -81,8 +81,6 @@ def show(options: DatasetOptions) -> None:
     print(f"{source.name}: {source.data.about}")
     print(compared_count(source.data, source.part, file.total))
     print(f"sha256 {file.digest}; scored by {source.data.metric}")
-    if odd := odd_answers(source):
-        print(f"right answers that are easily misread: {', '.join(f'{n:,} {how}' for how, n in odd.most_common())}")
     print(f"\n{example(file.questions[0])}")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.cli.option_models import ExperimentOptions, LayersOptions, ListOptions, TuneOptions
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.core.outputs import EXPERIMENT, check_folder
+from sottovoce.core.files import EXPERIMENT, check_folder
 from sottovoce.core.text import harmless, one_line, shortened
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.report.tables import show, table

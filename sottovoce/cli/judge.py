@@ -11,8 +11,7 @@ from sottovoce.analysis.llm_judge import agreements, judge_questions, judge_sett
 from sottovoce.analysis.statistics import check_installed, share
 from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import SottovoceError, UsageError
-from sottovoce.core.files import text_of
-from sottovoce.core.outputs import check_no_link
+from sottovoce.core.files import check_no_link, text_of
 from sottovoce.core.text import one_line
 from sottovoce.report.tables import share_cells, show, table
 from sottovoce.runs import run_directory

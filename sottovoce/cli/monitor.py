@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
-from sottovoce.core.outputs import FORCE, OutputFile
+from sottovoce.core.files import FORCE, OutputFile
 from sottovoce.core.text import counted, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.settings import Measure, Training

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Agents, Count, Few, Rounds
 from sottovoce.core.errors import UsageError, command
-from sottovoce.core.outputs import RUN, check_folder
+from sottovoce.core.files import RUN, check_folder
 from sottovoce.core.validation import Checked
 
 

@@ -16,7 +16,7 @@ from sottovoce.cli.option_models import Output
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import RecordError, UsageError, choose, command
-from sottovoce.core.outputs import EXPERIMENT, FORCE, OutputFile
+from sottovoce.core.files import EXPERIMENT, FORCE, OutputFile
 from sottovoce.core.text import amount, counted, one_line
 from sottovoce.core.validation import Checked
 from sottovoce.runs import run_directory

@@ -1,15 +1,30 @@
-"""Readers of regular files, and the user's folders of stored models and the config file.
+"""Regular files, output paths, and the user's folder of stored models.
 
-A path from outside may be a pipe, an endless device or a folder; the readers refuse these at once.
+A path from outside may be a pipe, an endless device or a folder: the readers refuse these at once. Nothing is written
+into a folder that a command made, nor over an existing file without `--force`.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+import uuid
+from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
+
+from sottovoce.core.errors import RecordError, UsageError
+
+RUN, EXPERIMENT, SEARCH, INDEX = "log.jsonl", "experiment.yaml", "study.json", "manifest.json"
+OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: "an index"}
+"""Folders that commands make, by the file that identifies each."""
+INDEXED = b'"retriever"'
+"""A key in the manifest of an index; other programs also write files of that name."""
+STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
+"""Open files of this process, which may be regular files. Other paths below these folders may lead anywhere."""
+FORCE = "Overwrite an existing file; files in the folder of a run, an experiment, a search or an index stay."
 
 
 def opened(path: str | Path) -> BufferedReader:
@@ -45,3 +60,143 @@ def models_folder() -> Path:
         return Path(chosen).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "sottovoce" / "models"
+
+
+class OutputFile:
+    """An output file that an option names; its path is checked before any work, and the file is written whole."""
+
+    def __init__(self, path: Path, option: str, *, force: bool = False, endings: Sequence[str] = ()) -> None:
+        """Check the path; its suffix must be one of `endings`, or none.
+
+        Raises:
+            UsageError: it is a folder, is inside a folder that a command made, exists without `force`, or is read-only.
+        """
+        self.path, self._option, self._force = path, option, force
+        self._check()
+        if endings and path.suffix.lower() not in ("", *endings):
+            raise UsageError(f"{option} {str(path)!r} ends in {path.suffix!r}; expected {' or '.join(endings)}")
+
+    def write(self, text: str) -> None:
+        """Check the path again and write the file, or the target of a link, whole or not at all.
+
+        Errors: see `write` and the constructor.
+        """
+        self._check()
+        write(self.path if _is_stream(self.path) else self.path.resolve(), text)
+
+    def _check(self) -> None:
+        path, where = self.path, f"{self._option} {str(self.path)!r}"
+        target = _resolved(path, where)
+        if target.is_dir():
+            raise UsageError(f"{where} is a folder; give a file")
+        _check_outside(target.parent, where)
+        if _is_stream(path):
+            return
+        if not target.parent.is_dir():
+            raise UsageError(f"{where} cannot be written: {str(path.parent)!r} is not a folder")
+        if target.exists() and not target.is_file():
+            raise UsageError(f"{where} is a device or a socket; give a file")
+        if target.exists() and not self._force:
+            raise UsageError(f"{where} exists already; choose another file, or write over it with --force")
+        if not os.access(target if target.exists() else target.parent, os.W_OK):
+            raise UsageError(f"{where} cannot be written: no permission")
+
+
+def check_folder(folder: Path, option: str, own: str) -> None:
+    """Refuse a folder that cannot be made or that another command made. Errors: see `check_owner`."""
+    where, target = check_owner(folder, option, own)
+    if target.is_file():
+        raise UsageError(f"{where} is a file; give a folder")
+    above = next(path for path in (target, *target.parents) if path.exists())
+    if not above.is_dir():
+        raise UsageError(f"{where} cannot be made: {str(above)!r} is not a folder")
+    if not os.access(above, os.W_OK):
+        raise UsageError(f"{where} cannot be written: no permission")
+
+
+def check_owner(folder: Path, option: str, own: str = "") -> tuple[str, Path]:
+    """Refuse a folder that another command made, or one inside it; `own` is the file of folders that may be reused.
+
+    Returns the option with its value, as errors name it, and the resolved folder.
+
+    Raises:
+        UsageError: the folder belongs to another command.
+    """
+    where = f"{option} {str(folder)!r}"
+    target = _resolved(folder, where)
+    for name in _owned(target):
+        if name != own:
+            raise UsageError(f"{where} is the folder of {OWNERS[name]}; choose another folder")
+    _check_outside(target.parent, where)
+    return where, target
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file, whole or not at all; a link is replaced, since somebody else may have put it into the folder.
+
+    Raises:
+        RecordError: the file system refused, e.g. because it is full.
+    """
+    try:
+        if _is_stream(path):
+            with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+                stream.write(text)
+        else:
+            _replace(path, text)
+    except OSError as error:
+        raise RecordError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def check_no_link(*paths: Path) -> None:
+    """Refuse links where a program writes: in somebody else's folder they may lead to any file.
+
+    Raises:
+        RecordError: a path is a link; the message names the first one.
+    """
+    for path in paths:
+        if path.is_symlink():
+            raise RecordError(f"{str(path)!r} is a link, and nothing is written through it; replace it with a copy")
+
+
+def _replace(path: Path, text: str) -> None:
+    unfinished = path.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _resolved(path: Path, where: str) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a zero byte
+        raise UsageError(f"{where} cannot be written: it is not a valid path ({error})") from error
+
+
+def _is_stream(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or STREAM.fullmatch(str(path)) is not None
+
+
+def _check_outside(folder: Path, where: str) -> None:
+    for parent in (folder, *folder.parents):
+        for name in _owned(parent):
+            raise UsageError(f"{where} is in the folder of {OWNERS[name]}, {str(parent)!r}; give a path outside it")
+
+
+def _owned(folder: Path) -> Iterator[str]:
+    return (name for name in OWNERS if _is_owner(folder, name))
+
+
+def _is_owner(folder: Path, name: str) -> bool:
+    try:
+        if name != INDEX:
+            return (folder / name).exists()
+        with opened(folder / name) as file:
+            return INDEXED in file.read(4096)
+    except OSError:
+        return False

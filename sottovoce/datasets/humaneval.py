@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 
-from sottovoce.core.any_types import JSON, JSONValue
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.schema import DataSet, Fields, Row
 from sottovoce.datasets.table_reader import json_of
@@ -18,26 +17,13 @@ TYPES = "from typing import Dict, List, Optional, Tuple"
 """Imports that starter code relies on."""
 
 
-ROW = {"prompt": "question", "task_id": "id"}
-"""Our names for the columns of a row of HumanEval."""
-PROBLEM = ("test", "entry_point")
-"""The columns that make up the problem."""
-
-
-def of_row(values: Mapping[str, JSONValue]) -> JSON:
-    """Return a row of HumanEval with our names for its columns; return any other row unchanged."""
-    if "question" in values or not {"prompt", *PROBLEM} <= set(values):
-        return dict(values)
-    found = {ROW.get(name, name): value for name, value in values.items() if name not in PROBLEM}
-    if isinstance(body := found.pop("canonical_solution", None), str):
-        found["solution"] = f"{values['prompt']}{body}"
-    return {"kind": "text", **found, "game": {name: values[name] for name in PROBLEM}}
-
-
 def _humaneval(row: Row) -> Fields:
     for name in ("prompt", "test", "entry_point"):
         row.text(name)
-    fields = {name: value for name, value in of_row(row.values).items() if name != "id"}
+    values = row.values
+    fields: Fields = {"question": values["prompt"], "game": {name: values[name] for name in ("test", "entry_point")}}
+    if isinstance(body := values.get("canonical_solution"), str):
+        fields["solution"] = f"{values['prompt']}{body}"
     Problem.model_validate(fields["game"])
     return fields
 

@@ -3,8 +3,7 @@
 One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "subject": "sums"}. In a cell of
 CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or texts separated by |; fields by
 agent (documents, wordings, starting_views) are JSON. Other columns, such as `subject`, are metadata: no agent reads
-them, and rows can be filtered by them. The id of a row without one is a digest of what it asks. A row of HumanEval,
-in JSON Lines, is a problem.
+them, and rows can be filtered by them. The id of a row without one is a digest of what it asks.
 
 Nothing here imports torch or langgraph.
 """
@@ -16,12 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sottovoce.core.any_types import JSONValue, Unimported
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.datasets.briefing import to_senders
 from sottovoce.datasets.columns import check_names, named, question_from, read_conditions
-from sottovoce.datasets.humaneval import of_row
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.settings import Settings
@@ -148,22 +146,6 @@ def check(question: Question, settings: Settings) -> None:
     check_question(question, settings.owners(), settings.needs(), settings.names())
 
 
-def read_questions(
-    path: Path | str,
-    where: Sequence[str] = (),
-    limit: int | None = None,
-    common: Mapping[str, Unimported] | None = None,
-) -> list[Question]:
-    """Return the questions of a file: the first `limit` rows that meet all of `where`: "subject=sums", "level<=3".
-
-    `common` has fields for rows that lack them: {"kind": "option"}.
-
-    Raises:
-        UsageError: the file or one of its rows cannot be read or asked, or no row is left.
-    """
-    return read_file(path, common).take(where, limit).questions
-
-
 def read_file(path: Path | str, common: Mapping[str, JSONValue] | None = None) -> QuestionFile:
     """Return all rows of a file, each checked as far as possible without a scheme's settings.
 
@@ -201,7 +183,6 @@ def _checked_rows(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
 
 def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
     if not cells:  # CSV names are in the header, and were checked there
-        values = of_row(values)
         check_names(values)
     question, metadata = question_from(values, common, cells=cells)
     try:

@@ -5,10 +5,8 @@ Nothing here imports torch or langgraph: the command line reads `QuestionOptions
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
-import string
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +25,7 @@ from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question
-from sottovoce.prompts.kinds import KindName, kind_of, named
+from sottovoce.prompts.kinds import KINDS, KindName, kind_of
 from sottovoce.settings import Settings
 
 LOGGER = logging.getLogger(__name__)
@@ -134,7 +132,7 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
     if settings.answers_in:
         questions = [{**each, "kind": settings.answers_in} for each in questions]
     if options.questions is not None:
-        kinds = Counter(named(kind_of(each)) for each in questions)
+        kinds = Counter(KINDS[kind_of(each)].words for each in questions)
         asked = ", ".join(f"{words} ({count})" for words, count in kinds.items())
         LOGGER.info("asked for: %s; --kind or a column kind asks for something else", asked)
     return questions, source
@@ -206,39 +204,31 @@ def _question_of(options: QuestionOptions, settings: Settings) -> Question:
 
 NUMBERED = re.compile(r"[^\W\d]+_\d+")
 """The form of a numbered agent's name: agent_1."""
-SIMILAR_NAME = 0.8  # of difflib's ratio: agnet_1 is near agent_1, and relative is not near negative
 
 
 def dealt_documents(documents: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
     """Return the documents as a list; if any is private, a list per agent, which includes the shared ones.
 
     Raises:
-        UsageError: a document names something like an agent, but no agent has that name.
+        UsageError: a document names an agent that this run does not have.
     """
     owned = [_owned(text, settings) for text in documents]
-    names = dict.fromkeys([*settings.names(), *filter(None, (owner for owner, _ in owned))])
     if settings.owners() is None or not any(owner for owner, _ in owned):
         return [text for _, text in owned]
-    return {name: [text for owner, text in owned if owner in ("", name)] for name in names}
+    return {name: [text for owner, text in owned if owner in ("", name)] for name in settings.names()}
 
 
 def _owned(document: str, settings: Settings) -> tuple[str, str]:
-    """Return a document's owner ("" for all agents) and text. Agents of other schemes are checked with the question.
+    """Return a document's owner ("" for all agents) and text.
 
     Raises:
-        UsageError: the name looks like an agent's, but no scheme has such an agent.
+        UsageError: the name is another scheme's agent, or has the form of a numbered one, and this run has none.
     """
     name, sign, text = document.partition("=")
-    agents = [*settings.names(), *(agent for each in shipped() for agent in each.settings().names())]
-    if not sign or name[-1:].isspace():
-        return "", document
-    if _unnumbered(name) in map(_unnumbered, agents):
+    if sign and name in settings.names():
         return name, text
-    if NUMBERED.fullmatch(name) or difflib.get_close_matches(name.lower(), agents, cutoff=SIMILAR_NAME):
+    others = {agent for each in shipped() for agent in each.settings().names()}
+    if sign and (name in others or NUMBERED.fullmatch(name)):
         unknown = choose("agent among the documents:", name, settings.names())
         raise UsageError(f"{unknown}; if the text itself begins so, put a space before the =")
     return "", document
-
-
-def _unnumbered(name: str) -> str:
-    return name.rstrip(string.digits)

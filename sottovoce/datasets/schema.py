@@ -105,8 +105,6 @@ class DataSet:
     """The file in the same folder that contains aliases of answers, by `answer_id`."""
     passes_over: Callable[[Row], bool] = lambda row: False
     """Whether to skip a row that is not a question of this part."""
-    odd: Callable[[Row], str] = lambda row: ""
-    """What is unusual about the format of a row's right answer, in a few words; empty for most rows."""
     hub: Hub = Hub()
     needs: str = ""
     """What scoring needs that this package does not provide by default."""

@@ -8,7 +8,6 @@ Nothing here imports torch or langgraph.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,13 +70,6 @@ def read_source(source: Source, common: Mapping[str, object] | None = None) -> Q
     if not rows:
         raise UsageError(f"no row of {file.name} is a question of {source.name}; expected at least one")
     return QuestionFile(path, file.digest, tuple(rows), len(rows), data_set=source.name, noun=file.noun)
-
-
-def odd_answers(source: Source) -> Counter[str]:
-    """Count the right answers with an unusual format, by kind; the rows must be readable."""
-    file = _read(source)
-    rows = (Row(read(), source.part) for _, read in file.rows)
-    return Counter(how for row in rows if not source.data.passes_over(row) and (how := source.data.odd(row)))
 
 
 def _read(source: Source) -> DataFile:

@@ -26,16 +26,6 @@ Row = tuple[int, Callable[[], Values]]
 """The line on which a row begins, from 1, and a function that parses it; a UsageError if it is broken."""
 MARK = "\ufeff"
 """The byte order mark, with which some editors begin a UTF-8 file."""
-BINARY = {
-    b"PK\x03\x04": "a ZIP archive, such as an Excel workbook",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"\x1f\x8b": "a gzip archive",
-    b"PAR1": "a Parquet table",
-    b"SQLite format 3": "an SQLite database",
-    b"%PDF-": "a PDF page",
-}
-ENDINGS = (".xlsx", ".xls", ".parquet", ".zip", ".gz", ".sqlite", ".pdf", ".arrow", ".ods")
-"""Suffixes of files that are not text."""
 STDIN = Path("-")
 """Instead of a file: stdin, as JSON Lines."""
 LONGEST = 400  # characters of a row's error, which may quote a document
@@ -111,22 +101,12 @@ def read_text(path: Path, name: str) -> tuple[str, str]:
     """
     try:
         data = _read_stdin(name) if path == STDIN else bytes_of(path)
-        _check_text(data, path, name)
         return data.decode("utf-8").removeprefix(MARK), hashlib.sha256(data).hexdigest()
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}, line {line}") from error
-
-
-def _check_text(data: bytes, path: Path, name: str) -> None:
-    """Raise UsageError for a file that is not text by its first bytes or by its name."""
-    for begins, kind in BINARY.items():
-        if data.startswith(begins):
-            raise UsageError(f"{name} is {kind}; expected UTF-8 text: export or unpack it first")
-    if path.suffix.lower() in ENDINGS:
-        raise UsageError(f"{name} ends in {path.suffix!r} but contains something else; rename it by its contents")
 
 
 def _read_stdin(name: str) -> bytes:

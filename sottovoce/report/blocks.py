@@ -13,7 +13,7 @@ from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import passage_of, shown
-from sottovoce.prompts.kinds import kind_of, lettered, named
+from sottovoce.prompts.kinds import KINDS, kind_of, lettered
 from sottovoce.report import describe
 from sottovoce.report.interventions import in_words
 from sottovoce.runs.events import Level, Reset
@@ -60,7 +60,7 @@ def introduction(run: DiscussionRecord) -> Block:
     models = ", ".join(dict.fromkeys(settings["model"]))
     title = " · ".join([record.command, *channel(settings), models, f"seed {settings['seed']}"])
     manner = [record.manner(run.chosen())] if record.manner else []
-    kind = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
+    kind = f"(asked for: {KINDS[kind_of(run.question)].words}; --kind asks for something else)"
     known = [
         f"({run.origin})" if run.origin else kind,
         *knowledge((model.model for model in run.models.values()), run.origin),

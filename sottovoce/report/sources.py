@@ -8,8 +8,7 @@ from pathlib import Path
 
 from sottovoce.analysis.compare import Against
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.core.files import bytes_of
-from sottovoce.core.outputs import EXPERIMENT, SEARCH
+from sottovoce.core.files import EXPERIMENT, SEARCH, bytes_of
 from sottovoce.core.text import counted
 from sottovoce.experiments.files import read_experiment, runs_in
 from sottovoce.experiments.schema import Experiment

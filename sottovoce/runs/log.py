@@ -31,8 +31,7 @@ from filelock import FileLock, Timeout
 
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError
-from sottovoce.core.files import bytes_of, opened
-from sottovoce.core.outputs import RUN, check_no_link
+from sottovoce.core.files import RUN, bytes_of, check_no_link, opened
 
 LOG = RUN
 LOCK = "lock"

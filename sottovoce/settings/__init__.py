@@ -4,21 +4,14 @@ Nothing here imports torch or langgraph: the command line needs it to print its 
 """
 
 from sottovoce.settings.base import Answers, AnySettings, Settings
-from sottovoce.settings.baselines import SelfConsistency, Single
-from sottovoce.settings.brief import Brief
 from sottovoce.settings.cmd import CMD, SECRETARY, MesSync, grouped
-from sottovoce.settings.codegen import CodeGen
 from sottovoce.settings.debate import Debate, Order, Share
-from sottovoce.settings.govsim import GovSim
-from sottovoce.settings.ia import IA
 from sottovoce.settings.mad import MAD
-from sottovoce.settings.madra import MADRA
+from sottovoce.settings.one_answer import Brief, Pipeline, SelfConsistency, Single
 from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING
-from sottovoce.settings.pipeline import Pipeline
-from sottovoce.settings.react import ReAct
 from sottovoce.settings.reconcile import ReConcile
-from sottovoce.settings.retrieval import Pooled
-from sottovoce.settings.whodunit import WhoDunit
+from sottovoce.settings.retrieval import IA, MADRA, Pooled, ReAct
+from sottovoce.settings.worlds import CodeGen, GovSim, WhoDunit
 
 __all__ = [
     "CMD",

@@ -35,9 +35,6 @@ class CMD(Voting):
         default="tied",
         description="Agent that a group sends: tied (the first with a tied answer), first (its first agent) or random.",
     )
-    strict: bool = Field(
-        default=False, description="Refuse a number of agents that is not a multiple of three, as published."
-    )
 
     def others(self) -> list[str]:
         """Return the secretary, who is asked only at a tie."""
@@ -64,12 +61,6 @@ class CMD(Voting):
             raise UsageError(
                 f"representative is {self.representative!r}, but the secretary decides a tie; add --secretary off"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _by_three(self) -> CMD:
-        if self.strict and self.agents % LARGEST:
-            raise UsageError(f"agents is {self.agents}; expected a multiple of {LARGEST}, or leave out strict")
         return self
 
 

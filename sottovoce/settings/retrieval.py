@@ -1,15 +1,16 @@
-"""The settings of schemes whose agents look things up."""
+"""The settings of schemes whose agents look things up: searches and evidence, MADRA, IA and the ReAct relay."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sottovoce.core.bounds import Few
+from sottovoce.core.bounds import Agents, Few, Rounds, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Names, Words
-from sottovoce.settings.base import Settings, pairs
+from sottovoce.settings.base import Controlled, Documents, Settings, pairs
 
 ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
 SEARCHED = Names("retriever", (ENCYCLOPEDIA, DOCUMENTS))
@@ -64,3 +65,98 @@ class Pooled(Searching):
                 f"source is {self.source!r}, but it has no retriever; add --google google or --source wiki"
             )
         return self
+
+
+class MADRA(Pooled):
+    """Debaters choose evidence, and talk to agree (MADRA).
+
+    The evidence is from one pool; a judge finds whether they agree (arXiv 2312.04854).
+    """
+
+    acts: ClassVar[tuple[str, ...]] = ("select", "answer", "revise", "agree", "summarise")
+    shows_documents: ClassVar[bool] = False
+    default_temperature: ClassVar[float | None] = 0.5
+
+    agents: Agents = Field(default=2, ge=2, description="Number of debaters, not counting judge and summarizer.")
+    rounds: Rounds = Field(
+        default=3,
+        ge=1,
+        description="Maximum number of rounds; debaters speak in parallel in the first and in turn in later ones.",
+    )
+    self_selection: bool = Field(
+        default=True, description="Let each debater choose its evidence; otherwise all of them read all of it."
+    )
+    most: Few = Field(default=3, ge=1, description="Maximum number of pieces of evidence that a debater chooses.")
+    select_tokens: Tokens = Field(default=512, ge=1, description="Maximum length of an evidence selection, in tokens.")
+    search_again: bool = Field(
+        default=False, description="Search again before each later round, with the debaters' messages."
+    )
+
+    def others(self) -> list[str]:
+        """Return the judge, who checks if debaters agree, and the summarizer."""
+        return ["judge", "summarizer"]
+
+
+class IA(Searching, Controlled):
+    """Agents with different passages ask one another (IA, SDE).
+
+    They go on until one of them answers.
+    """
+
+    acts: ClassVar[tuple[str, ...]] = ("talk",)
+    default_temperature: ClassVar[float | None] = 0.0
+    spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.1)
+
+    agents: Agents = Field(
+        default=2, ge=2, description="Number of agents; passages are dealt to them in turn, by rank."
+    )
+    rounds: Rounds = Field(
+        default=5, ge=1, description="Maximum number of rounds; the first with an answer in its form is the last."
+    )
+    max_tokens: Tokens = Field(default=256, ge=1, description="Maximum length of a reply, in tokens.")
+    library: Annotated[str | None, SEARCHED] = Field(
+        default=None,
+        description="Library to search for passages if the question has no documents: encyclopedia, bm25:FOLDER, ...",
+    )
+    passages: Few = Field(default=6, ge=1, description="Number of passages to retrieve from `library`.")
+    score: Literal["formatted", "raw"] = Field(
+        default="formatted",
+        description="Score if no last reply has an answer in the requested format: formatted (0) or raw (the score of "
+        "any readable answer, as in the published code).",
+    )
+
+    def dealt(self, documents: Documents) -> Documents:
+        """Return the passages dealt to the agents in turn; private documents keep their owners."""
+        if isinstance(documents, Mapping):
+            return documents
+        agents = self.speakers()
+        return {agent: documents[place :: len(agents)] for place, agent in enumerate(agents)}
+
+
+class ReAct(Searching):
+    """Agents search and look up in turn (ReAct relay, SDE).
+
+    Each takes one step, until one of them answers.
+    """
+
+    acts: ClassVar[tuple[str, ...]] = ("step", "action")
+    shows_documents: ClassVar[bool] = False
+    default_temperature: ClassVar[float | None] = 0.0
+    spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.2.2)
+
+    agents: Agents = Field(default=7, ge=1, description="Number of agents; they take turns.")
+    steps: Few = Field(default=7, ge=1, description="Maximum number of steps of all agents together.")
+    step_tokens: Tokens = Field(default=100, ge=1, description="Maximum length of a step, in tokens.")
+    library: Annotated[str, SEARCHED] = Field(
+        default=ENCYCLOPEDIA,
+        description="Library to search: encyclopedia (built in), documents (the question's own), or a retriever "
+        " such as bm25:FOLDER or wikipedia.",
+    )
+    search: Literal["title", "passages"] = Field(
+        default="title",
+        description="Page that a search opens: title (the page of that title, as in ReAct) or passages (the three best "
+        "passages, as in SDE).",
+    )
+    carry: Literal["latest", "all"] = Field(  # type: ignore[assignment]  # in place of the protocol's option
+        default="latest", description="Steps that the protocol carries; others are sent as text: latest or all."
+    )

@@ -12,7 +12,7 @@ import pytest
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import program
 from sottovoce.core.errors import UsageError
-from sottovoce.core.outputs import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, check_folder
+from sottovoce.core.files import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, check_folder
 from sottovoce.graphs import NAMES
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
@@ -97,7 +97,7 @@ def test_every_option_that_names_a_place_is_read_or_stands_in_a_table_of_outputs
         if not names & {*READ, *FILES, *FOLDERS, *NOT_USED} and not command.startswith("step "):
             wrong.append(f"{command} {option}")
 
-    assert wrong == [], "add it to READ, FILES or FOLDERS; what is written goes through sottovoce.core.outputs"
+    assert wrong == [], "add it to READ, FILES or FOLDERS; what is written goes through sottovoce.core.files"
 
 
 def test_every_command_that_writes_a_file_can_be_forced_and_says_what_that_does() -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from sottovoce.cli.run_tables import _read_qrels
 from sottovoce.core.errors import UsageError
-from sottovoce.core.files import bytes_of, opened, text_of
-from sottovoce.core.outputs import OutputFile
+from sottovoce.core.files import OutputFile, bytes_of, opened, text_of
 
 DOORS = [
     ["debate", "2 + 2?", "--settings", "FILE"],

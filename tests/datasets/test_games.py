@@ -12,7 +12,6 @@ from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.samples import samples
 from sottovoce.environments.govsim.fishery import Game, starts
-from sottovoce.environments.problems import Problem
 from sottovoce.environments.sandbox import why_not
 from sottovoce.graphs import record_of
 from sottovoce.graphs.govsim import games as lakes
@@ -25,13 +24,6 @@ from tests.runs import schemes
 from tests.runs.schemes import LIVED, PLAYED
 
 SMALL = WhoDunit(suspects=3, attributes=3)
-ROW = {
-    "task_id": "HumanEval/0",
-    "prompt": 'def twice(n):\n    """Two times n."""\n',
-    "canonical_solution": "    return 2 * n\n",
-    "test": "\n\ndef check(candidate):\n    assert candidate(2) == 4\n",
-    "entry_point": "twice",
-}
 
 
 def asked(settings: Settings = SMALL, **options: Any) -> Any:
@@ -118,16 +110,6 @@ def test_a_file_of_games_is_asked_in_its_order(tmp_path: Path) -> None:
     found, origin = asked(questions=in_file(tmp_path, {}, {"split": "test"}), limit=2)
     assert [each["game"] for each in found] == [each["game"] for each in games(2, SMALL)]
     assert origin.words == "all 2 rows of games.jsonl" and origin.metadata == {"whodunit/0/1": {"split": "test"}}
-
-
-def test_rows_of_humaneval_are_problems(tmp_path: Path) -> None:
-    path = tmp_path / "humaneval.jsonl"
-    path.write_text(json.dumps({**ROW, "split": "test"}) + "\n")
-    (question,), origin = asked(CodeGen(), questions=path)
-    assert (question["id"], question["question"], question["kind"]) == ("HumanEval/0", ROW["prompt"], "text")
-    assert question["solution"] == ROW["prompt"] + ROW["canonical_solution"]
-    assert Problem.model_validate(question["game"]).program.endswith("check(twice)\n")
-    assert origin.metadata == {"HumanEval/0": {"split": "test"}}
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def test_the_command_lists_data_sets_and_shows_one(tmp_path: Path, capsys: pytes
     assert codes == [0, 0, 2]
     assert all(f"\n{name} " in f"\n{out}" for name in DATASETS)
     assert "1 row of the 1,319 published (test): a slice\nsha256 " in out
-    assert "easily misread: 1 with separators of thousands\n\ngsm8k/0 (number)\nHow many?\ntarget: 1200\n" in out
+    assert "gsm8k/0 (number)\nHow many?\ntarget: 1200\n" in out
     assert err.startswith("sottovoce: unknown data set 'rows'; the nearest known one is ")
     assert err.endswith("; expected NAME, or NAME:FILE, such as gsm8k:test.jsonl\n")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.question_files import read_file, read_questions
+from sottovoce.datasets.question_files import read_file
 from sottovoce.nodes.question import question_id
 
 SUMS = [
@@ -27,10 +28,10 @@ def lines(folder: Path, *rows: Any, name: str = "q.jsonl") -> Path:
     return folder / name
 
 
-def refused(path: Path, **given: Any) -> str:
+def refused(path: Path, where: Sequence[str] = ()) -> str:
     """What is said of a file, on one line."""
     with pytest.raises(UsageError) as error:
-        read_questions(path, **given)
+        read_file(path).take(where)
     assert "\n" not in str(error.value)
     return str(error.value).replace(str(path), path.name)
 
@@ -51,7 +52,7 @@ def test_each_line_is_a_question_and_other_columns_stay_apart(tmp_path: Path) ->
 def test_a_line_of_json_ends_at_line_breaks_alone_and_a_mark_of_utf_8_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_bytes('\ufeff{"question": "a\u2028b?"}\r\n{"question": "c?"}'.encode())
 
-    assert [each["question"] for each in read_questions(tmp_path / "q.jsonl")] == ["a\u2028b?", "c?"]
+    assert [each["question"] for each in read_file(tmp_path / "q.jsonl").questions] == ["a\u2028b?", "c?"]
 
 
 def test_csv_and_json_lines_say_the_same(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_csv_and_json_lines_say_the_same(tmp_path: Path) -> None:
 
     read = read_file(tmp_path / "q.csv")
 
-    assert read.questions == read_questions(lines(tmp_path, *rows))
+    assert read.questions == read_file(lines(tmp_path, *rows)).questions
     assert [row.line for row in read.rows] == [2, 5, 6]
 
 
@@ -94,7 +95,7 @@ def test_the_index_that_pandas_writes_is_no_column(tmp_path: Path) -> None:
 def test_a_target_of_json_is_read_as_text(tmp_path: Path, target: Any, kind: str, read: str) -> None:
     row = {"question": "?", "target": target, "kind": kind, "choices": [1, 3]}
 
-    assert read_questions(lines(tmp_path, row))[0]["target"] == read
+    assert read_file(lines(tmp_path, row)).questions[0]["target"] == read
 
 
 def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path) -> None:
@@ -102,9 +103,10 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
     known = [{**each, "target": "z", "level": 1, "solution": "z it is."} for each in asked]
 
     ids = [
-        each["id"] for each in read_questions(lines(tmp_path, {"question": "Which?"}, *asked), common={"kind": "text"})
+        each["id"]
+        for each in read_file(lines(tmp_path, {"question": "Which?"}, *asked), common={"kind": "text"}).questions
     ]
-    again = [each["id"] for each in read_questions(lines(tmp_path, *known), common={"kind": "option"})]
+    again = [each["id"] for each in read_file(lines(tmp_path, *known), common={"kind": "option"}).questions]
 
     assert len({*ids}) == 3 and ids[1:] == again
     assert ids[0] == question_id({"question": "Which?"})  # as it is named when it is asked alone
@@ -191,9 +193,9 @@ def test_what_is_no_file_of_questions_is_refused_in_one_line(tmp_path: Path) -> 
     ],
 )
 def test_rows_are_chosen_by_their_columns(tmp_path: Path, where: list[str], taken: list[int]) -> None:
-    path = lines(tmp_path, *SUMS)
+    file = read_file(lines(tmp_path, *SUMS))
 
-    assert read_questions(path, where) == [read_questions(path)[i] for i in taken]
+    assert file.take(where).questions == [file.questions[i] for i in taken]
 
 
 @pytest.mark.parametrize(

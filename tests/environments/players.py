@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import World, first_state, harvest, is_over, next_month, threshold
+from sottovoce.environments.govsim.fishery import Game, World, first_state, harvest, is_over, next_month, threshold
 from sottovoce.environments.govsim.talk import read_tons
 from sottovoce.environments.whodunit.games import Game as Mystery
 from sottovoce.environments.whodunit.games import fitting

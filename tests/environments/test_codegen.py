@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.bleu import agreeing, bleu
-from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, solution_span
+from sottovoce.environments.codegen import agreeing, assertions, bleu, code, ranks, reflections, scores, solution_span
 from sottovoce.environments.problems import (
     BundledProblem,
     Failed,

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.govsim import talk
-from sottovoce.environments.govsim.fishery import AGENTS, FITTED_ON, TESTED_ON, Allocation, Game, read_game, starts
-from sottovoce.environments.govsim.fishery_rules import (
+from sottovoce.environments.govsim.fishery import (
+    AGENTS,
+    FITTED_ON,
+    TESTED_ON,
+    Allocation,
     Ended,
+    Game,
     World,
     allocate,
     ended,
@@ -28,10 +32,12 @@ from sottovoce.environments.govsim.fishery_rules import (
     is_over,
     next_month,
     own_catch,
+    read_game,
     report,
+    starts,
     threshold,
 )
-from sottovoce.environments.govsim.fishery_rules import harvest as harvested
+from sottovoce.environments.govsim.fishery import harvest as harvested
 from sottovoce.environments.govsim.talk import MESSAGES, Utterance, next_speaker, read_limit, read_tons, read_utterance
 from tests.environments.players import Player, free_rider, greedy, play, sustainable
 from tests.tables import each_row

@@ -20,14 +20,17 @@ from sottovoce.environments.whodunit.games import (
     read_attributes,
     read_game,
 )
-from sottovoce.environments.whodunit.knowledge import World, described_knowledge, known, ruled_out
-from sottovoce.environments.whodunit.metrics import (
+from sottovoce.environments.whodunit.knowledge import (
     BLUNDERS,
     CLASSES,
     NOTES,
     Ended,
+    World,
     class_noted,
+    described_knowledge,
+    known,
     measures,
+    ruled_out,
     trigger_class,
 )
 from sottovoce.environments.whodunit.rules import cancelled, first_state, is_over, step
@@ -233,28 +236,26 @@ def test_actions_are_read_however_they_are_written(role: Role, text: str, expect
 
 
 @each_row(
-    ("role", "text", "kind", "hint"),
+    ("role", "text", "hint"),
     [
-        ("accuser", "I ask.", "json", "There was no JSON object; end with one that holds your action."),
-        ("accuser", '{"thoughts": "a"}', "action", '"action" is missing'),
-        ("accuser", '{"thoughts": "a", "action": 4}', "action", '"action" was "4"; it must be a number from 1 to 3.'),
-        ("accuser", '{"thoughts": "a", "action": 3, "character": 4}', "person", "it must be a number from 1 to 3."),
-        ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "car", "value": "x"}', "property",
+        ("accuser", "I ask.", "There was no JSON object; end with one that holds your action."),
+        ("accuser", '{"thoughts": "a"}', '"action" is missing'),
+        ("accuser", '{"thoughts": "a", "action": 4}', '"action" was "4"; it must be a number from 1 to 3.'),
+        ("accuser", '{"thoughts": "a", "action": 3, "character": 4}', "it must be a number from 1 to 3."),
+        ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "car", "value": "x"}',
          'There is no property "car"; choose from: hat, shirt, eye_color.'),
-        ("intel", '{"thoughts": "a", "action": 1}', "value", '"value" is missing'),
-        ("intel", '{"thoughts": "a", "action": 1, "value": "maybe"}', "yes_no", 'must be "yes" or "no".'),
-        ("intel", '{"thoughts": "a", "action": 2, "value": "hat", "character": [1]}', "dash",
+        ("intel", '{"thoughts": "a", "action": 1}', '"value" is missing'),
+        ("intel", '{"thoughts": "a", "action": 1, "value": "maybe"}', 'must be "yes" or "no".'),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "hat", "character": [1]}',
          "property-value, as hat-brown."),
-        ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red", "character": "all"}', "list", "as [1, 2]."),
-        ("peer", '{"thoughts": "a", "action": 1, "fact": 3}', "fact", "it must be a number from 1 to 2."),
-        ("peer", '{"thoughts": "a", "action": 2, "chara', "person", '"character" is missing'),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red", "character": "all"}', "as [1, 2]."),
+        ("peer", '{"thoughts": "a", "action": 1, "fact": 3}', "it must be a number from 1 to 2."),
+        ("peer", '{"thoughts": "a", "action": 2, "chara', '"character" is missing'),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_gets_one_line_that_says_what_is_expected(
-    role: Role, text: str, kind: str, hint: str
-) -> None:
+def test_what_cannot_be_read_gets_one_line_that_says_what_is_expected(role: Role, text: str, hint: str) -> None:
     found = read(text, role, SMALL, WORDS, facts=2)
-    assert isinstance(found, Malformed) and found.kind == kind
+    assert isinstance(found, Malformed)
     assert hint in found.hint and "\n" not in found.hint
 
 

@@ -20,7 +20,7 @@ from sottovoce.models import Rows
 from sottovoce.nodes.codegen import ASSERTIONS, REFLECTIONS, code_form
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import CodeGen
-from sottovoce.settings.codegen import CODERS
+from sottovoce.settings.worlds import CODERS
 from tests.graphs.coding import ScriptedRunner, Verdict, block, reviews
 from tests.graphs.support import Recording, calls, lonely_loaded
 

@@ -12,8 +12,7 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.govsim.fishery import Game
-from sottovoce.environments.govsim.fishery_rules import World
+from sottovoce.environments.govsim.fishery import Game, World
 from sottovoce.graphs.govsim import create_govsim, games
 from sottovoce.models import Rows
 from sottovoce.nodes.watch import Intervention

@@ -155,7 +155,7 @@ def test_a_step_without_an_action_takes_a_second_call_for_the_action_alone() -> 
 
 def test_what_is_no_action_even_then_takes_the_step_and_says_why() -> None:
     state, _ = relay(" Hm.", " Search[Bern", step(2, "Finish[Aldmoor]"))
-    expected = "'Search[' has no end; expected a ] behind what is searched, as in Search[a title]"
+    expected = "'Search[' has no end; expected a closing bracket, as in Search[a title]"
     assert observations(state) == [f"Invalid action: {expected}."] and counted(state) == (2, 3, 1, 1)
 
 

@@ -17,7 +17,7 @@ from sottovoce.core.response_format import Form
 from sottovoce.graphs.single import create_single
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, check_question
-from sottovoce.prompts.kinds import KINDS, named, placeholder, read_field, read_reply, same
+from sottovoce.prompts.kinds import KINDS, placeholder, read_field, read_reply, same
 from sottovoce.prompts.render import Prompts
 from tests.prompts.roman import ROMAN
 
@@ -39,7 +39,7 @@ def test_a_registered_kind_is_read_compared_and_asked_for_like_ours() -> None:
     assert read_reply("fourteen", QUESTION) is read_reply("VII and VII is XIV.", QUESTION) is None
     assert read_field(" xiv ", QUESTION) == "XIV" and read_field("a  numeral", QUESTION) is None
     assert same("XIV", "XIIII", "roman") and not same("XIV", "XVI", "roman") and not same(None, "I", "roman")
-    assert (named("roman"), placeholder(QUESTION)) == ("Roman numeral", "a numeral")
+    assert (KINDS["roman"].words, placeholder(QUESTION)) == ("Roman numeral", "a numeral")
     assert KINDS["roman"].grammar([]) == Form(pattern="[IVXLCDM]{1,15}")
 
 

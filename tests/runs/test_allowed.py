@@ -16,7 +16,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.experiment import report
 from sottovoce.cli.main import main
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.core.outputs import check_no_link
+from sottovoce.core.files import check_no_link
 from sottovoce.experiments.files import save
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import RowRunner

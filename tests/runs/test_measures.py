@@ -14,7 +14,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli import run_screen
-from sottovoce.datasets.labels import FEVER
+from sottovoce.datasets.answers import FEVER
 from sottovoce.datasets.schema import Row
 from sottovoce.datasets.spans import HOTPOTQA
 from sottovoce.nodes.question import Question

@@ -15,7 +15,7 @@ from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.cli.main import main
 from sottovoce.cli.run_screen import outcome
 from sottovoce.core.errors import ContextOverflow, EngineError, PayloadError, RecordError
-from sottovoce.core.outputs import write
+from sottovoce.core.files import write
 from sottovoce.nodes.question import Question
 from sottovoce.runs.cost import flops
 from sottovoce.runs.discussion import OUTSIDE
