@@ -1,4 +1,4 @@
-"""Tests of paths: every option that names one only reads it, or checks it with `core.outputs`."""
+"""Tests of paths: every option that names one only reads it, or checks it with `core.files`."""
 
 from __future__ import annotations
 

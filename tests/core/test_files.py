@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from sottovoce.cli.run_tables import _read_qrels
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import OutputFile, bytes_of, opened, text_of
+from tests import warm
 
 DOORS = [
     ["debate", "2 + 2?", "--settings", "FILE"],
@@ -22,12 +21,12 @@ DOORS = [
     ["debate", "--questions", "FILE.jsonl"],
     ["govsim", "--game", "FILE"],
     ["whodunit", "--attribute-list", "FILE"],
-    ["experiment", "FILE"],
+    ["experiment", "run", "FILE"],
     ["runs", "show", "FOLDER"],
-    ["verify", "FOLDER"],
-    ["report", "FOLDER", "--html", "NEW"],
+    ["runs", "verify", "FOLDER"],
+    ["runs", "report", "FOLDER", "--html", "NEW"],
     ["monitor", "train", "FILE.jsonl", "--to", "NEW"],
-    ["index", "FILE.jsonl", "--to", "NEW"],
+    ["data", "index", "FILE.jsonl", "--to", "NEW"],
 ]
 
 
@@ -88,8 +87,9 @@ def test_each_door_refuses_it_in_one_line(kind: str, tmp_path: Path) -> None:
     lines = [[names.get(word, word) for word in line] for line in DOORS]
     code = f"import sys; from sottovoce.cli.main import main\nfor line in {lines!r}:\n    print(main(line), flush=True)"
 
-    got = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    got = warm.run(code, cwd=tmp_path)
 
     assert "Traceback" not in got.stderr, got.stderr
     assert len(got.stdout.splitlines()) == len(DOORS) and "0" not in got.stdout.split(), got.stdout + got.stderr
     assert len(got.stderr.splitlines()) == len(DOORS), got.stderr
+    assert "No such command" not in got.stderr and "No such option" not in got.stderr, got.stderr
