@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.channels import PROTOCOLS
 from sottovoce.graphs import NAMES, scheme, shipped
-from tests.test_words import sources
+from tests.test_words import parsed
 
 OUTSIDE = ("benchmarks", "docs", "examples")
 """Folders that may name schemes and protocols: they are about given ones."""
@@ -76,7 +76,7 @@ def protocol_names(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     ids=["scheme", "protocol"],
 )
 def test_nothing_else_names_it(find, exceptions) -> None:  # type: ignore[no-untyped-def]
-    found = {path: [*find(path, tree)] for path, tree in sources() if not path.startswith(OUTSIDE)}
+    found = {path: [*find(path, tree)] for path, tree in parsed() if not path.startswith(OUTSIDE)}
 
     assert {path: lines for path, lines in found.items() if lines and path not in exceptions} == {}
 

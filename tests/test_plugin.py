@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests import warm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,17 +44,3 @@ def test_it_stands_in_help_and_in_studio_s_form_without_being_loaded() -> None:
         ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft", "louder"],
         False,
     ]
-    assert "louder" in run("cli.py", "graph", "list").stdout
-
-
-@pytest.mark.slow
-def test_a_context_of_the_graph_takes_it_too() -> None:
-    asked = """
-from sottovoce.graphs.debate import create_debate
-graph = create_debate().compile()
-context = {"protocol": "louder", "rounds": 1, "max_tokens": 8, "option": {"gain": 1}}
-state = graph.invoke({"question": "What is 1 + 1?"}, context=context, output_keys=["board"])
-print({message.payload.protocol for message in state["board"]})
-"""
-    done = run("-c", asked)
-    assert done.stdout.strip() == "{'louder'}", done.stderr

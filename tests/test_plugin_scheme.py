@@ -143,20 +143,6 @@ def test_help_lists_it_and_loads_nothing_of_it() -> None:
     assert done.loaded == []
 
 
-@pytest.mark.slow
-def test_a_plan_of_several_runs_names_it_and_so_does_a_file_of_settings(tmp_path: Path) -> None:
-    (tmp_path / "plan.yaml").write_text(
-        "questions: {sample: arithmetic, limit: 2}\nsettings: {max_tokens: 48}\n"
-        "rows:\n  panel: {scheme: panel, experts: 2, rounds: 1}\n  alone: {scheme: single}\n"
-    )
-    (tmp_path / "settings.yaml").write_text("experts: 4\n")
-    drawing = f"graph draw panel --settings {tmp_path / 'settings.yaml'}"
-    done = run(f"experiment run plan.yaml --save {tmp_path / 'plan'}", drawing, path=tmp_path)
-
-    assert [code for code, _, _ in done] == [0, 0], done
-    assert "panel" in done[0][1] and "expert_4" in done[1][1]
-
-
 def test_studio_s_configuration_names_it_and_serves_its_settings() -> None:
     config = json.loads(process("-m", "sottovoce.graphs"))
     assert [*config["graphs"]] == [*NAMES, "panel"]

@@ -141,15 +141,6 @@ def test_graphs_options_and_code_are_those_of_the_program(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("argument", ["--help", "drawing"])
-def test_an_unknown_part_is_refused_with_the_list_of_parts(tmp_path: Path, argument: str) -> None:
-    done = ran(tmp_path, "docs/generate.py", "--check", argument)
-
-    parts = "draw, options, retrievers, published, code, run, example"
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"unknown argument {argument!r}; expected --check, or parts to make: {parts}\n"
-
-
 @pytest.mark.slow
 def test_transcripts_are_what_the_commands_print(tmp_path: Path) -> None:
     done = ran(tmp_path, "docs/generate.py", "--check", "run", "example")

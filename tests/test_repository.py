@@ -220,13 +220,3 @@ def test_no_module_is_imported_by_what_it_imports(files: list[Path]) -> None:
     graph = {name: known_to(path, modules) for name, path in modules.items()}
 
     assert len(graph) > 100 and cycle_in(graph) == []
-
-
-OF_DOCTOR = {"doctor.py", "cipher_temperature.py"}
-
-
-def test_in_models_the_doctor_alone_names_protocols(files: list[Path]) -> None:
-    named = re.compile(r"cipher|\bsde\b", re.IGNORECASE)
-    rest = [path for path in sources(files) if path.parts[0] == "models" and path.name not in OF_DOCTOR]
-
-    assert [str(path) for path in rest if named.search((ROOT / path).read_text(encoding="utf-8"))] == []

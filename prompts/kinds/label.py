@@ -69,20 +69,14 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
         raise UsageError(f"target is {target!r}; expected one of the labels: {', '.join(map(repr, choices))}")
 
 
-def form(choices: Choices) -> Form | None:
-    """Return the format of a reply that is only a label of the list."""
-    return Form(choices=tuple(choices)) if choices else None
-
-
-NOUNS = "answer|label|verdict|classification|decision"
 LABEL = Kind(
     "label",
     "answers/label",
     "a label",
     read,
     is_bare,
-    grammar=form,
+    grammar=lambda choices: Form(choices=tuple(choices)) if choices else None,
     check=check,
-    nouns=NOUNS,
+    nouns="answer|label|verdict|classification|decision",
     unknown_is_an_answer=True,
 )

@@ -1,8 +1,7 @@
 """The process that evaluates formulas: it reads one formula a line as JSON, and prints its value or null.
 
-It is run as a file and imports nothing of this package. sympy evaluates untrusted text, and 9^9^9^9 would take all
-time and memory. So each formula has one second of processor time, and the process has limited memory. Exceeding the
-time ends the process (`formula` starts another); a formula that exceeds the memory has no value.
+It imports nothing of this package. sympy evaluates untrusted text, and 9^9^9^9 would take all time and memory: a
+formula that takes a second of processor time ends the process, and one that exceeds its memory has no value.
 """
 
 import json
@@ -13,16 +12,6 @@ import sys
 
 SECONDS = 1.0  # processor time, so that a busy machine changes no answer; 0.01 is typical
 MEMORY = 2 << 30  # bytes of address space; 0.4 GiB is typical
-
-
-def bound() -> None:
-    """Limit the memory, if the system can."""
-    try:
-        import resource
-    except ImportError:  # Windows, where only the time is limited, by the caller
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def timed(seconds: float) -> None:
@@ -49,7 +38,11 @@ def answer(latex: str) -> float | None:
 
 def main() -> None:
     """Evaluate formulas until the input ends."""
-    bound()
+    if sys.platform != "win32":  # there only the time is limited, by the caller
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     logging.disable()
     answer("1")  # imports everything before the first limit
     print("ready", flush=True)

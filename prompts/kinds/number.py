@@ -2,9 +2,8 @@ r"""Numbers: money, per cent, units and separators of thousands are dropped; a m
 
 A statement counts by its result, the number after its last "=", "≈" or "is" ("29 - 7 = 22"), else by its only number.
 Several different numbers are an abstention, and so is "29 - 7" alone. The comma of a lone number is a decimal comma
-unless three figures follow it. LaTeX, roots and powers are parsed by math-verify in a process of its own, which starts
-with the first formula, takes about 10 ms for each, and is killed when it hangs. It reads none of "1 1/2", "1.234,5",
-"70K" and "3 dozen", so figures are read before it.
+unless three figures follow it. LaTeX, roots and powers are parsed by math-verify in a process of its own (about 10 ms
+each). It reads none of "1 1/2", "1.234,5", "70K" and "3 dozen", so figures are read before it.
 """
 
 import math

@@ -19,8 +19,6 @@ PREFIX = re.compile(r"^\(?[A-Z]\)\s*")
 """A letter that a choice may begin with."""
 NUMBERED = re.compile(r"\(?(\w{1,2})[).:]\s+(?=\S)")
 """A number or letter that choices may begin with, if all do: "1. ", "b) "."""
-
-
 _LATIN = r"0-9A-Za-z\u00c0-\u024f_"  # CJK neighbours are no letters of a word
 LONE = re.compile(r"[\W_]*(?:(?:option|choice|letter)\b\W*)?\(?([A-Za-z])[\W_]*", re.IGNORECASE)
 LEADING = re.compile(
@@ -167,12 +165,14 @@ def canonical(target: str, choices: Choices) -> str | None:
     return letter if len(letter) == 1 and letter in string.ascii_uppercase[: len(choices)] else None
 
 
-def form(choices: Choices) -> Form:
-    """Return the format of a reply that is only a letter."""
-    return Form(choices=tuple(string.ascii_uppercase[: len(choices) or 4]))
-
-
-NOUNS = "answer|option|choice|decision"
 OPTION = Kind(
-    "option", "answers/option", "a letter", read, is_bare, grammar=form, check=check, target=canonical, nouns=NOUNS
+    "option",
+    "answers/option",
+    "a letter",
+    read,
+    is_bare,
+    grammar=lambda choices: Form(choices=tuple(string.ascii_uppercase[: len(choices) or 4])),
+    check=check,
+    target=canonical,
+    nouns="answer|option|choice|decision",
 )

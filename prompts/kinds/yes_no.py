@@ -41,11 +41,6 @@ def is_bare(line: str, choices: Choices) -> bool:
     return bool(re.fullmatch(rf"\W*(?:{_WORD})(?:,?\s(?:it|they|he|she)\s\w+(?:n't|\snot)?)?\W*", line, re.IGNORECASE))
 
 
-def target(text: str, choices: Choices) -> str | None:
-    """Return yes or no for a target of true or false too."""
-    return MEANING.get(text.strip().lower())
-
-
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     """Refuse a target that is neither yes nor no."""
     text = str(question.get("target", "yes"))
@@ -53,14 +48,13 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
         raise UsageError(f"target is {text!r}; expected yes or no")
 
 
-EITHER = Form(choices=("yes", "no"))
 YES_NO = Kind(
     "yes or no",
     "answers/yes_no",
     "yes or no",
     read,
     is_bare,
-    grammar=lambda choices: EITHER,
+    grammar=lambda choices: Form(choices=("yes", "no")),
     check=check,
-    target=target,
+    target=lambda text, choices: MEANING.get(text.strip().lower()),  # also of true and false
 )

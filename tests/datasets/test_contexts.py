@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from sottovoce.cli.main import main
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.nodes.question import passages_of
 from sottovoce.prompts import kinds
@@ -112,14 +111,10 @@ def test_unanswerable_rows_of_musique_are_passed_over(tmp_path: Path) -> None:
     ("name", "row", "told"),
     [
         ("countries", {**COUNTRY, "country": ""}, "country is ''; expected a text"),
-        ("countries", {"id": 1, "question": "?"}, "found no 'prompt_B' among 'id', 'question'"),
         ("tipsheets", {**TIPS, "label": "Velda"}, "label is 'Velda'; expected one of the options: 'Orn AG', "),
         ("2wikimqa", {**LONG, "answers": "Renn"}, "answers is 'Renn'; expected a list of texts"),
-        ("multifieldqa_en", {**LONG, "answers": []}, "it has no answer; expected a text"),
         ("qasper", {**SCROLLS, "input": "Which corpus?"}, "input has no empty line; expected the question, an empty"),
         ("musique", {**MUSIQUE, "paragraphs": [{"title": "Orn"}]}, "paragraphs do not all have title, paragraph_text"),
-        ("musique", {**MUSIQUE, "paragraphs": 3}, "paragraphs do not all have title, paragraph_text"),
-        ("musique/support", LONG, "found no 'paragraphs' among '_id', 'input'"),
         ("musique", {**MUSIQUE, "paragraphs": MUSIQUE["paragraphs"][1:2]}, "no paragraph is_supporting; expected at"),  # type: ignore[index]
         ("hotpotqa/support", {**HOTPOT, "supporting_facts": ["Tom"]}, "supporting_facts are not [title, number] pairs"),
         ("hotpotqa/support", {**HOTPOT, "supporting_facts": [["Eva", 0]]}, "no supporting fact is in the context"),
@@ -127,11 +122,3 @@ def test_unanswerable_rows_of_musique_are_passed_over(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_broken_row_is_told_on_one_line(tmp_path: Path, name: str, row: dict[str, Any], told: str) -> None:
     assert said(f"{name}:{file(tmp_path, row)}").partition(": ")[2].startswith(told)
-
-
-def test_the_command_shows_the_document_and_the_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "show", f"countries:{file(tmp_path, COUNTRY)}"]) == 0
-
-    out = capsys.readouterr().out
-    assert "1 row of the 200 published (test): a slice" in out
-    assert out.endswith("[1] Ilse is at the Orn Mill.\nIn which country is Ilse?\ntarget: Norway\n")

@@ -123,17 +123,6 @@ def test_an_unknown_data_set_or_part_is_told_with_the_nearest(tmp_path: Path) ->
     assert "cannot be read: No such file" in said(f"gsm8k:{tmp_path / 'none.jsonl'}")
 
 
-def test_the_first_broken_row_is_told_with_its_line_and_the_others_are_counted(tmp_path: Path) -> None:
-    path = file(tmp_path, GSM8K, {**GSM8K, "answer": "seven"}, GSM8K, {"question": "only"})
-
-    told = said(f"gsm8k:{path}")
-
-    assert told.startswith(
-        f"line 2 of gsm8k file {str(path)!r}: answer ends with 'seven'; expected '#### ' and a number"
-    )
-    assert "a row of gsm8k is {" in told and told.endswith("1 more of its lines cannot be asked either")
-
-
 def test_a_file_in_another_form_is_told_with_the_form_that_is_expected(tmp_path: Path) -> None:
     path = file(tmp_path, "question,answer", name="g.csv")
     path.write_text("question,answer\n1 + 1?,2\n")

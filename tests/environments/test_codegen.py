@@ -22,7 +22,7 @@ from sottovoce.environments.problems import (
     watched,
 )
 from sottovoce.environments.sandbox import Limits, Outcome, run, why_not
-from tests.tables import each_row
+from tests.tables import each_row, some
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
 ADD = "def add(a, b):\n    return a + b"
@@ -231,7 +231,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("solution", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("backend", ["isolated", "limits"])
+@pytest.mark.parametrize("backend", some(["isolated", "limits"], "isolated"))
 def test_whatever_a_solution_does_is_a_verdict(solution: str, backend: str) -> None:
     # Seen: one that replaced json.dumps crashed the judge, and its question left accuracy.
     sandbox = runner(60.0, backend)

@@ -17,10 +17,10 @@ from sottovoce.core.errors import SottovoceError
 
 LONGEST = 60
 """Seconds of a case, on a machine that others use too."""
-QUICK = {"arguments": 20, "settings": 120, "states": 20, "payloads": 120, "replies": 20}
-QUICK |= {"logs": 12, "contexts": 60}
+QUICK = {"arguments": 12, "states": 20, "payloads": 120, "replies": 20}
+QUICK |= {"logs": 8, "contexts": 60}
 """Cases in `make test`."""
-ALL = {"arguments": 2000, "settings": 4000, "states": 500, "payloads": 3000, "replies": 500}
+ALL = {"arguments": 2000, "states": 500, "payloads": 3000, "replies": 500}
 ALL |= {"logs": 1000, "contexts": 2000}
 """In `make test-all`."""
 PARTS = {"logs": 50, "contexts": 500, "replies": 250}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import shutil
 from collections import Counter
@@ -14,8 +15,7 @@ import pytest
 from sottovoce.cli.main import main
 from sottovoce.monitors.settings import Measure
 from sottovoce.runs.log import LOG
-from tests.fuzz.cases import drawn, held
-from tests.fuzz.damage import damaged
+from tests.fuzz.cases import drawn, edited, held, mutated
 from tests.nodes.test_guard import monitor
 from tests.support import tiny_model, tiny_tokenizer
 
@@ -52,24 +52,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     made = {
         "cipher": ["debate", "--sample", "arithmetic", "--limit", "2", "--protocol", "cipher", *FEW],
         "reset": ["debate", "--sample", "arithmetic", "--limit", "1", *FEW, *watched],
-        "again": ["debate", "--sample", "arithmetic", "--limit", "1", *FEW, *watched, "--intervention", "again"],
         "cmd": ["cmd", "--sample", "arithmetic", "--limit", "1", *FEW],
         "reconcile": ["reconcile", "--sample", "arithmetic", "--limit", "1", "--max-tokens", "64", "--rounds", "1"],
-        "whodunit": [
-            "whodunit",
-            "--sample",
-            "whodunit",
-            "--limit",
-            "1",
-            "--max-tokens",
-            "64",
-            "--agents",
-            "2",
-            "--turns",
-            "1",
-        ],
-        "ia": ["ia", "--sample", "world/bridge", "--limit", "1", "--max-tokens", "32", "--rounds", "1"],
-        "govsim": ["govsim", "--sample", "govsim", "--limit", "1", "--max-tokens", "64", "--months", "1"],
+        "whodunit": [*"whodunit --sample whodunit --limit 1 --max-tokens 64 --agents 2 --turns 1".split()],
         "stopped": ["debate", "--sample", "arithmetic", "--limit", "2", "--call-limit", "3", "--at-once", "1", *FEW],
     }
     for name, words in made.items():
@@ -78,6 +63,29 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     judged = main(["runs", "judge", str(root / "runs" / "cipher"), "--model", str(model)])
     assert judged in (0, 2)  # 2: a random model stated no answer
     return [root / "runs" / name for name in made]
+
+
+ODD = [
+    *(b"\n", b'["line"]\n', b'{"line":"stranger"}\n', b'{"line":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"),
+    b'{"line":"stopped","why":"\\ud800","nbytes":0}\n',
+]
+"""Lines that no log has."""
+
+
+def damaged(rng: random.Random, log: bytes) -> bytes:
+    """Return the log with one thing wrong: mostly a field of any kind of line, sometimes a line."""
+    lines = log.splitlines(keepends=True)
+    kinds = {line: json.loads(line)["line"] for line in lines}
+    kind = rng.choice(sorted({*kinds.values()}))
+    at = rng.choice([number for number, line in enumerate(lines) if kinds[line] == kind])
+    way = rng.choice(["field"] * 16 + ["bytes", "odd", "drop", "double"])
+    if way == "field":
+        lines[at] = json.dumps(edited(rng, json.loads(lines[at])), default=str).encode() + b"\n"
+    elif way == "bytes":
+        lines[at] = mutated(rng, lines[at])
+    else:
+        lines[at : at + 1] = {"odd": [rng.choice(ODD)], "drop": [], "double": [lines[at]] * 2}[way]
+    return b"".join(lines)
 
 
 @drawn("logs")

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from shutil import copy
 
 import pytest
 
@@ -22,7 +18,6 @@ from sottovoce.prompts.render import Prompts
 from tests.prompts.roman import ROMAN
 
 QUESTION: Question = {"question": "What is VII + VII?", "kind": "roman", "target": "XIV"}
-ENTRY_POINT = "[sottovoce.kinds]\nroman = numerals:ROMAN\nbroken = nowhere:KIND\n"
 
 
 @pytest.fixture(autouse=True)
@@ -72,52 +67,6 @@ def test_a_name_is_given_once() -> None:
     KINDS.register("roman", ROMAN)
     with pytest.raises(UsageError, match="kind of answer 'number' exists already; choose another name"):
         KINDS.register("number", ROMAN)
-
-
-@pytest.fixture
-def installed(tmp_path: Path) -> Path:
-    """Where a package stands that names its kind as an entry point."""
-    info = tmp_path / "numerals-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numerals\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINT)
-    copy(Path(__file__).with_name("roman.py"), tmp_path / "numerals.py")
-    return tmp_path
-
-
-def run(installed: Path, code: str) -> str:
-    path = f"import sys; sys.path.insert(0, {str(installed)!r}); "
-    return subprocess.run([sys.executable, "-c", path + code], capture_output=True, text=True, check=True).stdout
-
-
-def test_a_package_s_entry_point_is_found_when_its_name_is_asked_for(installed: Path) -> None:
-    code = (
-        "from sottovoce.prompts import kinds; print('numerals' in sys.modules, kinds.KINDS.names()[5:]); "
-        "print(kinds.same(kinds.read_field('XIV', {'kind': 'roman'}), 'XIIII', 'roman'), 'numerals' in sys.modules)"
-    )
-    assert run(installed, code).splitlines() == ["False ['roman', 'broken']", "True True"]
-
-
-def test_help_lists_it_without_loading_it_torch_or_langgraph(installed: Path) -> None:
-    code = (
-        "import os; os.environ['COLUMNS'] = '150'; from sottovoce.cli.main import main; "
-        "main(['debate', '--help-all']); "
-        "print(sorted({'numerals', 'torch', 'langgraph'} & {*sys.modules}))"
-    )
-    shown = run(installed, code)
-    told = " ".join(shown.replace("│", " ").split())
-
-    assert "number|option|yes_no|label|text|roman|broken Form of the answer; recognized from the question" in told
-    assert shown.splitlines()[-1] == "[]"
-
-
-def test_a_package_that_cannot_be_imported_is_named_in_one_line(installed: Path) -> None:
-    code = (
-        "from sottovoce.cli.main import main; sys.stderr = sys.stdout; print(main(['single', '?', '--kind', 'broken']))"
-    )
-    assert run(installed, code) == (
-        "sottovoce: kind of answer 'broken' of 'nowhere:KIND' cannot be imported: No module named 'nowhere'\n2\n"
-    )
 
 
 # What ours promise

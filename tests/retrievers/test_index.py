@@ -190,13 +190,10 @@ def test_files_of_dpr_pyserini_and_beir_are_read(tmp_path: Path, ending: str) ->
     ("text", "complaint"),
     [
         ('{"id": "1", "text": "a"}\n{"id": "2"}', r"2: its text is None: expected a string"),
-        ('{"text": "a"}', r"1: its docid is None: expected a string or a number"),
         ('{"id": "1", "text": ["a"]}', r"1: its text is \['a'\]: expected a string"),
         ('{"id": "1", "text": " "}', r"1: its text is empty"),
-        ('{"id": "", "text": "a"}', r"1: its docid '' is not one line"),
         ('{"id": "a\\nb", "text": "a"}', r"1: its docid 'a\\nb' is not one line"),
         ('{"id": "1", "text": "\\ud800 a"}', r"1: .*surrogates not allowed"),
-        ("[1]", r"1: expected an object, found '\[1\]'"),
         ("{", r"1: Expecting property name .*"),
     ],
 )

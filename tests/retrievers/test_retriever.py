@@ -15,24 +15,20 @@ from sottovoce import retrievers
 from sottovoce.core.errors import UsageError
 from sottovoce.retrievers import Hit, Passage, PassageRetriever, Searcher
 from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.dense import DenseIndex
 from sottovoce.retrievers.pool import pool_of
 from sottovoce.retrievers.registry import open_searcher
-from tests.retrievers import test_foreign, test_google, test_wikipedia
-from tests.retrievers.services import Reply, serving
+from tests.retrievers import test_foreign, test_google
+from tests.retrievers.services import serving
 from tests.retrievers.support import MILL, QUESTION, Canned
-from tests.retrievers.vectors import Words
 
 
-@pytest.fixture(scope="module", params=["bm25", "dense", "langchain store", "google", "wikipedia"])
+@pytest.fixture(scope="module", params=["bm25", "langchain store", "google"])
 def searcher(request: pytest.FixtureRequest) -> Iterator[Searcher]:
-    with serving(Reply({**test_google.FOUND.body, **test_wikipedia.FOUND.body})) as service:
+    with serving(test_google.FOUND) as service:
         makers: dict[str, Callable[[], Searcher]] = {
             "bm25": lambda: BM25Index.build(MILL),
-            "dense": lambda: DenseIndex.build(MILL, Words()),
             "langchain store": lambda: open_searcher(test_foreign.STORE),
             "google": lambda: test_google.google(service),
-            "wikipedia": lambda: test_wikipedia.wikipedia(service),
         }
         yield makers[request.param]()
 

@@ -18,8 +18,6 @@ from sottovoce.settings import Debate, SelfConsistency, Settings, Single
         (Debate, {"agents": 3000}, "agents is 3000: expected less than or equal to 100"),
         (SelfConsistency, {"samples": 10**6}, "samples is 1000000: expected less than or equal to 1000"),
         (Debate, {"seed": 2**63}, "seed is 9223372036854775808: expected less than or equal to 9007199254740991"),
-        (Debate, {"seed": "9" * 5000}, f"seed is '{'9' * 199}... (5,002 characters): "),
-        (Debate, {"memory": ["9" * 30]}, f"memory.0 is {'9' * 30}: expected less than or equal to"),
         (Debate, {"temperature": ["1e999"]}, "temperature.0 is '1e999': expected a finite number"),
         (
             Debate,
@@ -29,18 +27,13 @@ from sottovoce.settings import Debate, SelfConsistency, Settings, Single
         (Debate, {"round": 3}, "unknown field of Debate: 'round'; the nearest known one is 'rounds'"),
         (Debate, {"model": []}, "no model is set"),
         (Debate, {"agents": 3, "temperature": [0.1, 0.2]}, "temperature has 2 values for 3 agents"),
-        (Debate, {"agents": 3, "role": ["debater", "expert"]}, "role has 2 values for 3 agents"),
         (Debate, {"summarise": "each", "shape": "fresh"}, "use --summarise with --shape history"),
-        (Debate, {"summarise": "each", "order": "own_first"}, "and without --order"),
         (SelfConsistency, {"samples": 2, "temperature": [0.1, 0.2]}, "samples are of one agent"),
         (Debate, {"summarise": "each", "agents": 1}, "a debate of one agent has no answers to summarize"),
         (Debate, {"last_round": "deciding", "rule": "average"}, "the rule 'average' reads all agents"),
-        (SelfConsistency, {"samples": 0}, "samples is 0: expected greater than or equal to 1"),
         (Single, {"memory": ["4 gigs"]}, "memory.0 is '4 gigs': expected bytes, or a size like '4GB' or '500MB'"),
-        (Single, {"memory": ["0 GB"]}, "memory.0 is 0: expected greater than 0"),
         (Single, {"thinking": "maybe"}, "thinking is 'maybe': expected a valid boolean"),
         (Single, {"keep": 2}, "keep is 2: expected less than or equal to 1, or 'all', 'added' or 'thoughts'"),
-        (Single, {"layers": [-1]}, "layers.0 is -1: expected greater than or equal to 0"),
     ],
 )
 def test_what_does_not_fit_is_one_line(kind: type[Settings], values: dict[str, Any], expected: str) -> None:
