@@ -18,13 +18,13 @@ Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 
 
-def read_game_file(path: Path | str, game: Callable[[JSONValue], Played]) -> Played:
-    """Read a game from a file; `game` validates the JSON and returns the game.
+def read_game_file(path: Path | str, game: Callable[[JSONValue], Played], noun: str = "game file") -> Played:
+    """Read a game, or another noun, from a JSON file; `game` validates the content and returns the game.
 
     Raises:
         UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
     """
-    name = f"game file {str(path)!r}"
+    name = f"{noun} {str(path)!r}"
     try:
         content = json.loads(text_of(path))
     except OSError as error:

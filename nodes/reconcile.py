@@ -130,7 +130,7 @@ def vote(run: RunContext[ReConcile], state: Discussion) -> Update:
 def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update:
     """Return one agent's message of the round: a first answer, or another after reading all agents' answers."""
     round, builder = state["round"], run.prompt_builder(state, agent)
-    samples = samples_for(run, agent) if round or run.settings.convincing_in == "all" else []
+    samples = samples_for(run, agent)
     turns = answer_turns(builder, samples)
     if round:
         before = rounds_of(state, run.answers)[round - 1]

@@ -151,7 +151,7 @@ def test_studio_s_configuration_names_it_and_serves_its_settings() -> None:
         f"import json; from {module} import {name} as make; graph = make({{'configurable': {{'experts': 3}}}});"
         "print(json.dumps([[*graph.get_graph().nodes], [*graph.get_context_jsonschema()['properties']][:8]]))"
     )
-    nodes, fields = json.loads(process("-c", code))
+    nodes, fields = json.loads(printed(warm.run(code, cwd=PLUGIN, env=installed())))
     assert {"expert_3", "chair", "decide"} <= {*nodes} and fields[0] == "rounds" and "experts" in fields
 
 
@@ -163,7 +163,7 @@ from panel import Panel
 from sottovoce.runs.manifest import prompts_digest
 print(prompts_digest("panel", Panel(), {{}}) != prompts_digest("panel", Panel(prompts={str(tmp_path)!r}), {{}}))
 """
-    assert process("-c", code) == "True\n"
+    assert printed(warm.run(code, cwd=PLUGIN, env=installed())) == "True\n"
 
 
 def test_a_broken_package_is_told_in_one_line_and_breaks_no_other_command(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
-from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked, first_wrong
 from sottovoce.environments import Split, read_game_file
 
@@ -77,20 +76,17 @@ def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
     Raises:
         UsageError: the file cannot be read or is not JSON, or an attribute has fewer than two values, or one twice.
     """
-    name = f"attribute list {str(path)!r}"
+    return read_game_file(path, _listed, "attribute list")
+
+
+def _listed(content: JSONValue) -> dict[str, tuple[str, ...]]:
     try:
-        values_by_attribute = _LIST.validate_python(json.loads(text_of(path)))
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+        found = _LIST.validate_python(content)
     except ValidationError as error:
-        raise UsageError(f'{name}: {first_wrong(error, "it")}, as in {{"car": ["red", "blue"]}}') from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is not JSON: {error}") from error
-    if wrong := next(
-        (attribute for attribute, values in values_by_attribute.items() if len({*values}) < len(values)), None
-    ):
-        raise UsageError(f"{name}: {wrong!r} has a value twice; expected different values")
-    return values_by_attribute
+        raise UsageError(f'{first_wrong(error, "it")}, as in {{"car": ["red", "blue"]}}') from error
+    if wrong := next((attribute for attribute, values in found.items() if len({*values}) < len(values)), None):
+        raise UsageError(f"{wrong!r} has a value twice; expected different values")
+    return found
 
 
 def combinations(of: Attributes) -> int:

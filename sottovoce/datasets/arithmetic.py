@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import random
 import string
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
@@ -88,11 +88,7 @@ def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99) -> 
 
 def questions(n: int, seed: int) -> list[Question]:
     """Return `n` different held-out arithmetic questions, the same ones for the same arguments."""
-    make = partial(draw, top=TOP)
-    return [
-        Question(id=f"arithmetic/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
-        for i, expression in enumerate(islice(_unlike(random.Random(f"questions/{seed}"), make), n))
-    ]
+    return _asked(f"arithmetic/{seed}", islice(_unlike(random.Random(f"questions/{seed}"), partial(draw, top=TOP)), n))
 
 
 def chain(operations: int) -> Callable[[random.Random], Expression]:
@@ -113,10 +109,13 @@ MADE: dict[str, Callable[[random.Random], Expression]] = {
 
 def made_arithmetic(name: str, n: int, seed: int) -> list[Question]:
     """Return `n` different questions of one of `MADE`, the same ones for the same arguments."""
-    found = islice(_unlike(random.Random(f"{name}/{seed}"), MADE[name]), n)
+    return _asked(f"{name}/{seed}", islice(_unlike(random.Random(f"{name}/{seed}"), MADE[name]), n))
+
+
+def _asked(id: str, expressions: Iterable[Expression]) -> list[Question]:
     return [
-        Question(id=f"{name}/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
-        for i, expression in enumerate(found)
+        Question(id=f"{id}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
+        for i, expression in enumerate(expressions)
     ]
 
 

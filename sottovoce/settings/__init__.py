@@ -4,12 +4,10 @@ Nothing here imports torch or langgraph: the command line needs it to print its 
 """
 
 from sottovoce.settings.base import Answers, AnySettings, Settings
-from sottovoce.settings.cmd import CMD, SECRETARY, MesSync, grouped
 from sottovoce.settings.debate import Debate, Order, Share
-from sottovoce.settings.mad import MAD
+from sottovoce.settings.debates import CMD, MAD, SECRETARY, MesSync, ReConcile, grouped
 from sottovoce.settings.one_answer import Brief, Pipeline, SelfConsistency, Single
 from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING
-from sottovoce.settings.reconcile import ReConcile
 from sottovoce.settings.retrieval import IA, MADRA, Pooled, ReAct
 from sottovoce.settings.worlds import CodeGen, GovSim, WhoDunit
 

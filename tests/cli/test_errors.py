@@ -60,7 +60,6 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["cmd", "--secretary", "maybe"], "secretary is 'maybe': expected a valid boolean, unable to interpret input"),
         (["debate", "2 + 2?", "--document", "agnet_1=x = 4."], "unknown agent among the documents: 'agnet_1'; choose from: agent_1, agent_2; if the text itself begins so, put a space before the ="),
         (["cmd", "--representative", "first"], "representative is 'first', but the secretary decides a tie; add --secretary off"),
-        (["reconcile", "--convincing-in", "discussion"], "convincing_in is 'discussion', but there are no samples; add --convincing"),
         (["debate", "--xyzzy"], "No such option '--xyzzy'; see sottovoce debate --help"),
         (["debate", "--rounds"], "Option '--rounds' requires an argument"),
         (["graph", "draw"], "Missing command; see sottovoce graph draw --help"),

@@ -1,16 +1,79 @@
-"""The settings of CMD, and of its algorithm for any rule that passes messages on."""
+"""The settings of MAD, ReConcile and CMD, and of CMD's algorithm for any rule that passes messages on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.core.errors import UsageError
+from sottovoce.core.trust import Names
 from sottovoce.settings.base import Settings, Voting
+
+SIDES = ("affirmative", "negative")
+
+
+class MAD(Settings):
+    """Two sides argue before a judge (MAD, Liang et al. 2023).
+
+    A moderator can end the debate before the judge decides it.
+    """
+
+    acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "moderate", "list_candidates", "judge")
+    default_temperature: ClassVar[float | None] = 0.0
+
+    agents: Agents = Field(default=2, ge=2, description="Number of debaters, not counting moderator and judge.")
+    rounds: Rounds = Field(
+        default=3, ge=1, description="Maximum number of rounds; the moderator may end the debate after any of them."
+    )
+    # Level 0 contradicts the negative's "you disagree", in the paper too, which measured it to show that it harms.
+    disagreement: int = Field(
+        default=2,
+        ge=0,
+        le=3,
+        description="Disagreement asked of debaters: 0 (none), 1 (on most points), 2 (only for the sake of the right "
+        "answer), 3 (on every point).",
+    )
+    judge_sees: Literal["all", "last", "first"] = Field(
+        default="all", description="Rounds whose statements the judge reads: all, last or first."
+    )
+
+    def speakers(self) -> list[str]:
+        """Return affirmative, negative, debater_3 .. debater_n, in the order in which they speak."""
+        return [*SIDES, *(f"debater_{i + 1}" for i in range(2, self.agents))]
+
+    def others(self) -> list[str]:
+        """Return the moderator, and the judge, who is asked if the moderator names no answer."""
+        return ["moderator", "judge"]
+
+
+class ReConcile(Voting):
+    """Agents vote, weighted by their confidence (ReConcile).
+
+    They answer with a confidence, read all answers, and answer again (Chen et al. 2023).
+    """
+
+    agents: Agents = Field(default=3, ge=2, description="Number of agents; the paper uses three different models.")
+    rounds: Rounds = Field(
+        default=3, ge=0, description="Maximum number of rounds of discussion after the first answers."
+    )
+    vote: Literal["weighted", "plain"] = Field(
+        default="weighted",
+        description="Count votes weighted (by recalibrated confidence) or plain; the result of the other is reported "
+        "too.",
+    )
+    convincing: Annotated[list[str], Names("file of convincing samples")] = Field(
+        default=[], description="Files of convincing samples: one for each agent's model, or one for all."
+    )
+
+    @model_validator(mode="after")
+    def _samples_fit(self) -> ReConcile:
+        self.per_agent("convincing")
+        return self
+
 
 LARGEST = 3
 SECRETARY = "secretary"
