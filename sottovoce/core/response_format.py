@@ -57,11 +57,9 @@ class Form:
             raise UsageError("a form has an empty choice; expected at least one character in each")
         if self.after != self.after.strip() or "\n" in self.after:
             raise UsageError(f'a form comes after {self.after!r}; expected words of one line, like "Answer:"')
-        if self.one_line and not self.after:
-            raise UsageError('a form has one_line without after; expected the text that it comes after, like "Answer:"')
-        if not self.forced and not self.after:
+        if (self.one_line or not self.forced) and not self.after:
             raise UsageError(
-                'a form is neither forced nor after a text; expected the text that begins its line, like "Answer:"'
+                'a form is of one_line, or not forced, without after; expected the text before it, like "Answer:"'
             )
         object.__setattr__(self, "choices", tuple(self.choices))  # JSON has a list
 

@@ -88,7 +88,8 @@ def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99) -> 
 
 def questions(n: int, seed: int) -> list[Question]:
     """Return `n` different held-out arithmetic questions, the same ones for the same arguments."""
-    return _asked(f"arithmetic/{seed}", islice(_unlike(random.Random(f"questions/{seed}"), partial(draw, top=TOP)), n))
+    found = _unlike(random.Random(f"questions/{seed}"), partial(draw, top=TOP))
+    return _numbered(f"arithmetic/{seed}", islice(found, n))
 
 
 def chain(operations: int) -> Callable[[random.Random], Expression]:
@@ -109,10 +110,10 @@ MADE: dict[str, Callable[[random.Random], Expression]] = {
 
 def made_arithmetic(name: str, n: int, seed: int) -> list[Question]:
     """Return `n` different questions of one of `MADE`, the same ones for the same arguments."""
-    return _asked(f"{name}/{seed}", islice(_unlike(random.Random(f"{name}/{seed}"), MADE[name]), n))
+    return _numbered(f"{name}/{seed}", islice(_unlike(random.Random(f"{name}/{seed}"), MADE[name]), n))
 
 
-def _asked(id: str, expressions: Iterable[Expression]) -> list[Question]:
+def _numbered(id: str, expressions: Iterable[Expression]) -> list[Question]:
     return [
         Question(id=f"{id}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
         for i, expression in enumerate(expressions)

@@ -21,26 +21,12 @@ GAMES = {each.command: each.games for each in shipped() if each.games}
 """The games of the bundled schemes, by command."""
 STORED = [command for command, games in GAMES.items() if games.read]
 """The commands of schemes that play games from files."""
-SAMPLES = {
-    "arithmetic": "arithmetic, for the bundled model",
-    "arithmetic_cipher": "six two-digit numbers with + - *, as in CIPHER's paper",
-    "arithmetic_files": "a + b * c + d - e * f with numbers from 0 to 29, as in the files of CIPHER's experiments",
-    **{name: f"arithmetic with {operations} operations" for name, operations in CHAINS.items()},
-    "split": "arithmetic with the values dealt to the agents",
-    "facts": "a question that two facts answer, dealt to the agents; for real language models",
-    **{
-        name: f"one of {facts} facts, which all agents but the last know; for real language models"
-        for name, facts in BRIEFINGS.items()
-    },
-    "world": "questions of the next four types in turn about the invented encyclopedia, with six of its passages",
-    "world/bridge": "a fact in one article, which another article must identify first",
-    "world/comparison": "which of two came first, or is longer",
-    "world/strategy": "yes-or-no questions about years and places that no article compares",
-    "world/claim": "claims that the encyclopedia supports, refutes, or says nothing about",
-    "world/fact": "a fact in one article, which only has to be found and read",
-    **{name: what for games in GAMES.values() for name, what in games.samples.items()},
-}
-"""What is generated from a seed, by the name that --sample takes."""
+SAMPLES = (
+    *("arithmetic", "arithmetic_cipher", "arithmetic_files", *CHAINS, "split", "facts", *BRIEFINGS),
+    *("world", "world/bridge", "world/comparison", "world/strategy", "world/claim", "world/fact"),
+    *(name for games in GAMES.values() for name in games.samples),
+)
+"""All names that --sample takes."""
 MAX_SAMPLES = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
 MAX_SAMPLES |= dict.fromkeys(BRIEFINGS, 1_000)
 MAX_SAMPLES |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
@@ -64,20 +50,15 @@ def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
     return [{**question, "decoys": others} for question, others in zip(made[:n], decoys, strict=False)]
 
 
-def known(settings: Settings) -> dict[str, str]:
-    """Return all names that --sample takes with these settings, with what each generates."""
-    games = record_of(settings).games
-    return {**SAMPLES, **(games.samples if games else {})}
-
-
 def read_name(text: str, settings: Settings) -> tuple[str, int]:
     """Return the name and the seed of a sample: "split/3", or "split" for seed 0.
 
     Raises:
         UsageError: there is no such sample.
     """
-    match = re.fullmatch(r"(.+?)(?:/(\d+))?", text)
-    if not match or match[1] not in (names := known(settings)):
+    match, games = re.fullmatch(r"(.+?)(?:/(\d+))?", text), record_of(settings).games
+    names = dict.fromkeys([*SAMPLES, *(games.samples if games else ())])  # a package's scheme has its own games
+    if not match or match[1] not in names:
         raise UsageError(f"sample is {text!r}; expected {', '.join(names)}, each with a number or without: split/3")
     return match[1], int(match[2] or 0)
 

@@ -21,14 +21,8 @@ from sottovoce.core.response_format import Form
         ({"choices": ("a", "")}, "a form has an empty choice; expected at least one character in each"),
         ({"choices": ("a",), "after": "Answer: "}, "a form comes after 'Answer: '; expected words of one line"),
         ({"choices": ("a",), "after": "So\nthen"}, 'expected words of one line, like "Answer:"'),
-        (
-            {"choices": ("a",), "one_line": True},
-            "a form has one_line without after; expected the text that it comes after",
-        ),
-        (
-            {"choices": ("a",), "forced": False},
-            "a form is neither forced nor after a text; expected the text that begins its line",
-        ),
+        ({"choices": ("a",), "one_line": True}, "without after; expected the text before it"),
+        ({"choices": ("a",), "forced": False}, "without after; expected the text before it"),
     ],
 )
 def test_none_and_several_are_refused(given: dict[str, Any], complaint: str) -> None:
