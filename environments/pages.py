@@ -1,14 +1,12 @@
-"""Collections of pages that ReAct searches: pages of sentences found by name, or passages found by a search."""
+"""Collections of pages that ReAct searches: their sentences, found by name."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import NamedTuple, Protocol
-
-from sottovoce.prompts.kinds.sentences import sentences
 
 HEADING = re.compile(r"=+.*=+")
 """Heading of a section in the plain text of an article."""
@@ -72,22 +70,6 @@ class Pages:
             return -len(words & {*other_key.split()}), -SequenceMatcher(None, wanted, other_key).ratio()
 
         return sorted(self._titles, key=nearness)[:n]
-
-
-class SearchPages:
-    """A library whose pages are the best passages of a search (SDE's world), so that any name finds a page."""
-
-    def __init__(self, search: Callable[[str], Sequence[str]]) -> None:
-        self._search = search
-
-    def page(self, name: str) -> Page | None:
-        """Return the passages as one page; None if the search finds none."""
-        passages = self._search(name)
-        return Page(name, tuple(sentences("\n".join(passages)))) if passages else None
-
-    def similar(self, name: str, n: int) -> list[str]:
-        """Return no titles, since a search is not by title."""
-        return []
 
 
 def key(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.pages import Library, Page, Pages, SearchPages, key, paragraphs
+from sottovoce.environments.pages import Library, Page, Pages, key, paragraphs
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question, passages_of
 from sottovoce.prompts.kinds.sentences import sentences
@@ -51,17 +51,22 @@ class Articles:
         return self._wiki.similar(name, n)
 
 
-class FoundPassages(SearchPages):
-    """The best passages of a search as one page, with the documents of the last search."""
+class FoundPassages:
+    """A library whose pages are the best passages of a search (SDE's world), with the documents of the last search."""
 
     def __init__(self, retriever: PassageRetriever) -> None:
         self.documents: list[Document] = []
         self._retriever = retriever
-        super().__init__(self._texts)
 
-    def _texts(self, query: str) -> list[str]:
-        self.documents = self._retriever.invoke(query, k=BEST)
-        return [each.page_content for each in self.documents]
+    def page(self, name: str) -> Page | None:
+        """Return the passages as one page; None if the search finds none."""
+        self.documents = self._retriever.invoke(name, k=BEST)
+        texts = [each.page_content for each in self.documents]
+        return Page(name, tuple(sentences("\n".join(texts)))) if texts else None
+
+    def similar(self, name: str, n: int) -> list[str]:
+        """Return no titles, since a search is not by title."""
+        return []
 
 
 def library_of(run: RunContext[ReAct], question: Question) -> Library:

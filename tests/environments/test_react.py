@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.pages import Page, Pages, SearchPages
+from sottovoce.environments.pages import Page, Pages
 from sottovoce.environments.react import LONGEST, Action, Malformed, World, first_state, parse, step
 from sottovoce.prompts.kinds.sentences import sentences
 from tests.tables import each_row
@@ -161,12 +161,6 @@ def test_a_page_is_found_however_its_name_is_written_and_the_first_of_a_title_co
 def test_what_is_not_there_has_similar_titles() -> None:
     assert PAGES.page("Sev") is None and PAGES.page("") is None
     assert PAGES.similar("saint orla", 5) == ["St. Orla", "Sève"] and PAGES.similar("Seve!", 1) == ["Sève"]
-
-
-def test_passages_are_one_page_by_the_name_that_was_searched() -> None:
-    found = SearchPages(lambda query: ["One. Two.", f"About {query}."] if query else [])
-    assert found.page("Orla") == Page("Orla", ("One.", "Two.", "About Orla."))
-    assert found.page("") is None and found.similar("Orla", 5) == []
 
 
 @each_row(

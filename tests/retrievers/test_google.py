@@ -31,6 +31,7 @@ NONE = Reply({"error": "Google hasn't returned any results for this query."})
 REFUSED = Reply(
     {"error": f"Invalid API key {KEY}. Your API key should be here: https://serpapi.com/manage-api-key"}, 401
 )
+SPENT = Reply({"error": "Your account has run out of searches."}, 429)
 HURRIED = Reply({"error": "Too many searches in this hour."}, 429)
 BROKEN = replace(HTML, status=502)
 GONE = Reply(hang_up=True)
@@ -63,6 +64,7 @@ def test_no_results_are_no_error(reply: Reply) -> None:
 
 TROUBLES = {
     "refused": (REFUSED, r"google refused the key \(401\): Invalid API key \*\*\*\. .*; check SERPAPI_API_KEY", 1),
+    "spent": (SPENT, r"google allows no more searches now \(429\): Your account has run out of searches\.", 1),
     "hurried": (HURRIED, r"google allows no more searches now \(429\): Too many .* \(asked 3 times\)", 3),
     "broken": (BROKEN, r"google answered 502, a server error \(asked 3 times\)", 3),
     "html": (HTML, r"google answered 200 with text/html instead of JSON: '<html> <body>Bad gateway</body></html>'", 1),
