@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -21,9 +17,7 @@ from sottovoce.channels.protocol import Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE
 from sottovoce.core.any_types import Untyped
 from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
-from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packing import parameters_of
-from sottovoce.models.huggingface.passes import Pass
 
 NEW, NEW_OF_REAL = 64, 32  # tokens per reply; no stop ids, so that every rival generates the same number
 SHORTEST, LONGEST = 40, 120  # tokens of the prompts, evenly spaced
@@ -103,27 +97,11 @@ def tables(options: Options) -> Iterator[Table]:
     table.add(title, *(f"batch {batch}" for batch in batches), "aim")
     for name, aim, value in _ratios(loaded, caches):
         table.add(name, *map(value, beyond_first), aim)
-    table.add(
-        "tokens equal to those of `generate`", *(percent(_agree(loaded, published, times_of)) for times_of in batches)
-    )
     for name in (*caches, "`nl`", KEEPING):
         table.add(
             f"milliseconds a step: {name}",
             *(f"{1000 * times_of.median(name) / (new - 1):.2f}" for times_of in beyond_first),
         )
-    for name in (*caches, "`nl`"):
-        table.add(
-            f"milliseconds for the prompts: {name}",
-            *(f"{1000 * times_of.median(name + FIRST):.0f}" for times_of in whole),
-        )
-    table.add(
-        "`nl` with statistics: time outside the model", *(percent(_outside(options, times_of)) for times_of in batches)
-    )
-    if loaded.network.device.type == "cuda":
-        for name in rivals[0]:
-            table.add(
-                f"peak GPU memory, weights included: {name}", *(_peak(loaded, times_of[name]) for times_of in rivals)
-            )
     yield table
 
 
@@ -170,49 +148,3 @@ def _rivals(loaded: LoadedModel, published: LoadedModel, batch: int, new: int) -
         except Exception as error:  # on a GPU a static cache needs a compiler
             print(f"{name} is left out: {type(error).__name__}: {error}", file=sys.stderr)
     return theirs | {name: partial(loaded.engine.run_all, times_of) for name, times_of in ours.items()}
-
-
-def _agree(loaded: LoadedModel, published: LoadedModel, batch: int) -> float:
-    """Return the share of tokens before the first that differs; ties between tokens may cause differences."""
-    batched = requests(batch, _new(loaded))
-    pairs = zip(loaded.engine.run_all(batched), generate(published, batched), strict=True)
-    equal = [sum(itertools.takewhile(bool, map(operator.eq, own.ids, other))) for own, other in pairs]
-    return float(sum(equal) / (batch * batched[0].stop.max_new))
-
-
-class Timed(Network):
-    """A network that sums the seconds of its forward passes."""
-
-    inside = 0.0
-
-    def forward(self, *arguments: Any, **options: Any) -> Pass:  # Any: as a network's own
-        """Run and time a pass."""
-        return self._timed(super().forward, *arguments, **options)
-
-    def step(self, *arguments: Untyped, **options: Untyped) -> Pass:
-        """Run and time a decoding step."""
-        return self._timed(super().step, *arguments, **options)
-
-    def _timed(self, make: Callable[..., Pass], *arguments: Any, **options: Any) -> Pass:
-        start, before = time.perf_counter(), self.inside
-        seen = make(*arguments, **options)
-        self.inside = before + time.perf_counter() - start  # a step may call `forward`
-        return seen
-
-
-def _outside(options: Options, batch: int) -> float:
-    """Return the share of a batch's wall time that is spent outside forward passes."""
-    kept = spoken(NL(), requests(batch, options.most(_new(options.loaded))), options.loaded)
-    network = Timed(options.loaded.model, len(options.loaded.table))
-    engine = with_engine(options.loaded, network=network, threads=options.threads, reuse=False).engine
-    engine.run_all(kept)
-    network.inside, start = 0.0, time.perf_counter()
-    engine.run_all(kept)
-    return 1 - network.inside / (time.perf_counter() - start)
-
-
-def _peak(loaded: LoadedModel, run: Run) -> str:
-    loaded.engine.close()  # frees its cache, so that it does not count
-    torch.cuda.reset_peak_memory_stats()
-    run()
-    return f"{torch.cuda.max_memory_allocated() / 1e9:.2f} GB"

@@ -205,11 +205,6 @@ def runs_in(folder: Path, names: Iterable[str] | None = None) -> dict[str, Run]:
     return {name: load_run(folder / name) for name in names if (folder / name / LOG).exists()}
 
 
-def results_in(folder: Path) -> dict[str, Results]:
-    """Return the results of each row, without those in which no discussion ended. Errors: see `runs_in`."""
-    return ended(runs_in(folder))
-
-
 def ended(runs: Mapping[str, Run]) -> dict[str, Results]:
     """Return the results of the runs in which a discussion ended."""
     return {name: results for name, run in runs.items() if (results := run.results())}

@@ -1,9 +1,6 @@
 """Baselines at equal cost: self-consistency with as many samples as cost the same as another row.
 
-A pilot measures how many samples that makes. It draws a few samples for the row's first questions, and measures a
-question's first sample apart from further ones, because these reuse the prompt that the first has read: k samples cost
-less than k times a single one. The pilot is a row of its own, stored as `ROW/pilot`. It does not run again when the
-experiment is resumed: the number stays.
+A pilot, a row of its own in `ROW/pilot`, measures how many samples that makes: see docs/howto/scores.md.
 """
 
 from __future__ import annotations

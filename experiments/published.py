@@ -60,11 +60,7 @@ class Compared:
 
 
 def compare_figures(experiment: Experiment, runs: Mapping[str, Run]) -> list[Compared]:
-    """Return the published figures and ours of all points with a run, row by row; [] if nothing is published.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return the published figures and ours of all points with a run, row by row; [] if nothing is published."""
     if (table := experiment.published) is None:
         return []
     lines = []

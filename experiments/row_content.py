@@ -33,7 +33,8 @@ def expanded(content: Content) -> Content:
     if wrong := [label for label in points if not NAME.fullmatch(label)]:
         raise UsageError(f"a point is {wrong[0]!r}; expected only letters, digits, '-', '_' and '.'")
     by_point = {
-        label: _mapping(_settings(point), f"settings of {label!r}", "rounds: 2") for label, point in points.items()
+        label: _mapping(isinstance(point, Mapping) and point.get("settings"), f"settings of {label!r}", "rounds: 2")
+        for label, point in points.items()
     }
     where = [
         _mapping(line, "lines of 'where'", "rows: kv, points: facts4, rounds: 2") for line in content.get("where") or []
@@ -79,10 +80,6 @@ def selects(names: object, name: str) -> bool:
 def plain(name: object) -> str:
     """Return a setting's name as in Python, with underscores."""
     return str(name).replace("-", "_")
-
-
-def _settings(point: JSONValue) -> JSONValue:
-    return point.get("settings") if isinstance(point, Mapping) else None
 
 
 def _mapping(content: JSONValue, key: str, example: str, *, names: bool = False) -> JSON:

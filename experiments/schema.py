@@ -1,31 +1,14 @@
 """The format of an experiment file: rows of settings that are all asked the same questions, once or at several points.
 
-    about: Does a second agent help?
-    questions: {sample: split/7, limit: 100}       # or {file: FILE, where: [level<3], limit: 100}, or
-                                                   # {dataset: gsm8k, file: FILE} (or hub: ID@COMMIT), or a
-                                                   # list of these, pooled
-    seeds: [0, 1]
+    questions: {sample: split/7, limit: 100}
     settings: {model: bundled, rounds: 2}          # for all rows: each takes those that its scheme has
     rows:
       alone: {scheme: single, temperature: 0}
       words: {scheme: debate}
-      costs-the-same: {scheme: self-consistency, matched: {row: words, by: flops}}
-      deaf: {scheme: debate, control: empty}
     against: alone                                 # compare with this row only; else compare all pairs
 
-With `points` instead of `questions`, each row is run at each point, or at those that it names:
-
-    points:
-      facts1: {questions: {sample: briefing_1/1, limit: 100}}
-      facts4: {questions: {sample: briefing/1, limit: 100}, settings: {max-tokens: 24}}
-    rows:
-      nothing: {scheme: brief, hears: nothing}     # its runs are nothing.facts1 and nothing.facts4
-      words: {scheme: brief, points: [facts4]}
-    against: nothing                               # at the same point
-    floor: nothing                                 # what is right above it was carried
-    where: [{rows: words, points: facts*, rounds: 2}]          # settings of some rows at some points
-
-The tables and figures of papers are in `experiments/published`. They also have what is printed, and notes:
+docs/howto/experiments.md has all keys. The tables and figures of papers are in `experiments/published`; they also have
+what is printed, and notes:
 
     published:
       paper: SDE (arXiv 2506.19209), Table 2
@@ -43,9 +26,10 @@ import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import (
+    BeforeValidator,
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
@@ -66,6 +50,8 @@ from sottovoce.settings import Settings
 
 NUMBERED = re.compile(r"([A-Za-z_]+)(\d*)")
 """A point's name with a number, by which points with the same letters are drawn."""
+ONE_OR_MORE = BeforeValidator(lambda value: value if isinstance(value, list) else [value])
+"""A list, or a single value that stands for a list of one."""
 Selection = Literal["all"] | list[int]
 """The documents that an agent keeps: all that it was dealt, or some by number, from 1."""
 
@@ -94,7 +80,9 @@ class Source(Keyed):
     file: Path | None = Field(default=None, description="As --questions.")
     dataset: str | None = Field(default=None, description="The data set of the file: NAME or NAME/PART.")
     hub: str | None = Field(default=None, description="Where the data set is on the hub, instead of a file: ID@COMMIT.")
-    where: list[str] = Field(default=[], description="Which rows of the file to take, as --where.")
+    where: Annotated[list[str], ONE_OR_MORE] = Field(
+        default=[], description="Which rows of the file to take, as --where."
+    )
     limit: Count | None = Field(default=None, ge=1, description="Maximum number of questions, as --limit.")
     shuffle: Seed | None = Field(default=None, description="Seed for shuffling the file's rows with Python's random.")
     printed: Count | None = Field(default=None, description="The file's own limit, if --limit replaced it.")
@@ -103,11 +91,6 @@ class Source(Keyed):
     task_description: str | None = Field(default=None, description="The task, shown before the question.")
     task_answer: str | None = Field(default=None, description="Request for an answer, instead of the kind's.")
     task_demonstration: list[str] = Field(default=[], description="Worked examples, as one text each.")
-
-    @field_validator("where", mode="before")
-    @classmethod
-    def _as_list(cls, where: JSONValue) -> JSONValue:
-        return [where] if isinstance(where, str) else where
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:
@@ -139,13 +122,10 @@ class Point(Keyed):
 
     model_config = ConfigDict(title="a point")
 
-    questions: list[Source] = Field(description="One source, or several whose questions are pooled in their order.")
+    questions: Annotated[list[Source], ONE_OR_MORE] = Field(
+        description="One source, or several whose questions are pooled in their order."
+    )
     settings: Content = Field(default={}, description="Settings of all rows at this point.")
-
-    @field_validator("questions", mode="before")
-    @classmethod
-    def _as_list(cls, value: JSONValue) -> JSONValue:
-        return value if isinstance(value, list) else [value]
 
 
 Error = Literal["none", "not said", "standard error", "95 % interval"]
@@ -232,11 +212,13 @@ class Experiment(Keyed):
     model_config = ConfigDict(title="the experiment", arbitrary_types_allowed=True)
 
     about: str = Field(default="", description="What the experiment is for.")
-    questions: list[Source] = Field(
+    questions: Annotated[list[Source], ONE_OR_MORE] = Field(
         default=[], description="One source, or several whose questions are pooled in their order."
     )
     points: dict[str, Point] = Field(default={}, description="Instead of questions: points by name, such as facts4.")
-    seeds: list[Seed] = Field(default=[0], description="Each question is asked once under each.")
+    seeds: Annotated[list[Seed], ONE_OR_MORE] = Field(
+        default=[0], description="Each question is asked once under each."
+    )
     settings: Content = Field(default={}, description="Settings for all rows; each takes those that its scheme has.")
     rows: dict[str, FileRow] = Field(description="Rows by name, each a scheme with its settings.")
     where: list[Content] = Field(default=[], description="Settings of some rows at some points.")
@@ -265,11 +247,6 @@ class Experiment(Keyed):
     def content(self) -> Content:
         """The content of the file, as read."""
         return self._content
-
-    @field_validator("seeds", "questions", mode="before")
-    @classmethod
-    def _as_list(cls, value: JSONValue) -> JSONValue:
-        return value if isinstance(value, list) else [value]
 
     @model_validator(mode="after")
     def _check_rows(self) -> Self:
@@ -323,11 +300,7 @@ class Experiment(Keyed):
         return {name: run_name(self.against, row.point) for name, row in self.rows.items() if row.name != self.against}
 
     def runs_of(self, names: Collection[str]) -> list[str]:
-        """Return the runs of these rows, which may be named with their point, in the order of the file; all if empty.
-
-        Raises:
-            UsageError: a name is unknown.
-        """
+        """Return the runs of these rows, which may be named with their point, in the file's order; all if empty."""
         known = dict.fromkeys([*(row.name for row in self.rows.values()), *self.rows])
         chosen = choose("row", names, [*known])
         return [name for name, row in self.rows.items() if name in chosen or row.name in chosen]

@@ -1,79 +1,59 @@
 """Searches of temperatures and layers by optuna; each trial is a run, and all runs are in one folder.
 
-FOLDER/study.json    what is searched: the folder is refused for another search
 FOLDER/runs/NAME/    the run of each trial, without payloads once it ends: 30 layers would take 20 GB
 FOLDER/trials.csv    optuna's table of the trials; its plots are beside it, as SVG
 
 The study itself is in memory. It is the same again with the same seed and the same scores, so the same command repeats
-it from the saved runs and goes on. Layers are searched by discussions with one layer at a time (SDE, arXiv 2506.19209,
-Table 6). They are 0-based; the last one is never tried, because no layer reads a delta that is added after it.
+it from the saved runs and goes on; a run that was started with other settings or questions is refused. Layers are
+searched by discussions with one layer at a time (SDE, arXiv 2506.19209, Table 6). They are 0-based; the last one is
+never tried, because no layer reads a delta that is added after it.
 """
 
 from __future__ import annotations
 
-import json
-import random
 import shutil
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
 
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.core.any_types import JSON, Untyped
-from sottovoce.core.errors import RecordError, SottovoceError, UsageError
-from sottovoce.core.files import SEARCH, check_folder, text_of, write
+from sottovoce.core.any_types import Untyped
+from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.core.files import check_folder, write
 from sottovoce.experiments.rows import Row
-from sottovoce.experiments.runner import IDENTITY, RowRunner, differing
+from sottovoce.experiments.runner import RowRunner
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.prompts import kinds
 from sottovoce.runs.job import Show
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.measures import answer_measures
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import PAYLOADS
 from sottovoce.settings import Settings
 
-Objective = Literal["decision", "first"]
 PARTS = (16, 4, 1)
 """Halving asks a sixteenth of the questions first, then a quarter, then all; the best quarter of layers goes on."""
 
 
 class Search:
-    """The folder of a search, and its optuna study."""
+    """The trials of a search, each a run in its folder."""
 
     def __init__(
-        self, folder: Path, row: Row, options: JSON, limits: Limits | None = None, show: Show | None = None,
-        models: Models = None,
-    ) -> None:  # fmt: skip
-        """Open the folder, which must be new or have the same search: `row` is common to all trials.
+        self, folder: Path, row: Row, limits: Limits | None = None, show: Show | None = None, models: Models = None
+    ) -> None:
+        """Open the folder; `row` is common to all trials.
 
         Raises:
-            UsageError: the folder has something else, a question has no target, or the extra `eval` is not installed.
-            RecordError: the folder cannot be read or written.
+            UsageError: another command made the folder, or a question has no target.
         """
-        check_folder(folder, "--save", SEARCH)
+        check_folder(folder, "--save", "")
         if nameless := [question for question in row.questions if "target" not in question and "game" not in question]:
             wrong = f"question {question_id(nameless[0])!r} has no target, so trials cannot be ranked; drop it"
             raise UsageError(wrong)
-        head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
-        now = json.loads(json.dumps({**{name: getattr(head, name) for name in IDENTITY}, **options}))
         self.folder, self.row = folder, row
-        before = _read(folder / SEARCH)
-        if before is None and folder.exists() and any(folder.iterdir()):
-            raise UsageError(f"--save {str(folder)!r} contains something other than a search; give a new folder")
-        if before not in (None, now):
-            raise UsageError(
-                f"the search in {str(folder)!r} is another one ({differing(before or {}, now)}); restore that, or give "
-                "another folder (--save)"
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / SEARCH, json.dumps(now, indent=1) + "\n")
         self._runner = RowRunner(folder / "runs", limits, show, models)
 
     def ask(self, name: str, questions: Sequence[Question], **settings: object) -> list[DiscussionRecord]:
@@ -94,13 +74,6 @@ class Search:
         shutil.rmtree(self._runner.folder / name / PAYLOADS, ignore_errors=True)
         return records
 
-    def scores(self, name: str, questions: Sequence[Question], temperatures: Sequence[float]) -> dict[str, list[float]]:
-        """Return the scores of decisions, and of the first speaker's last answers, at these temperatures. See `ask`."""
-        values = [round(value, 2) for value in temperatures]
-        records = self.ask("-".join([name, *(f"{value:g}" for value in values)]), questions, temperature=values)
-        first = _first(records, self.row.settings.speakers()[0])
-        return {"decision": [_decided(each) for each in records], "first": first}
-
     def optimize(self, study: Untyped, objective: Untyped, trials: int) -> Untyped:
         """Return optuna's study after these trials; its table and a plot are saved."""
         import matplotlib.pyplot as plt  # late: it takes a second
@@ -118,17 +91,13 @@ class Search:
         return study
 
 
-def tune(
-    search: Search, low: float, high: float, grid: int | None, trials: int, objective: Objective,
-    questions: Sequence[Question],
-) -> Untyped:  # fmt: skip
+def tune(search: Search, low: float, high: float, grid: int | None, trials: int) -> Untyped:
     """Return a study of the agents' temperatures: by optuna's TPE, or in a `grid` of values for each agent.
 
-    A trial's `first` is the share of the first speaker's last answers that are right, its `decision` the mean score.
+    A trial's `scores` are those of the decisions, its value their mean.
 
     Raises:
-        UsageError: fewer than two agents discuss, temperatures are set, or decisions lack the first speaker's answer.
-        LimitReached, RecordError, SottovoceError: see `Search.ask`.
+        UsageError: fewer than two agents discuss, or temperatures are set.
     """
     settings, optuna = search.row.settings, _optuna()
     speakers = settings.speakers()
@@ -142,12 +111,11 @@ def tune(
         raise UsageError(f"temperatures are searched from {low:g} to {high:g}; expected 0 <= from < to")
 
     def run(trial: Untyped) -> float:
-        temperatures = [trial.suggest_float(name, low, high, step=None if grid else 0.01) for name in speakers]
-        for name, scores in search.scores("trial", questions, temperatures).items():
-            trial.set_user_attr(name, scores)
-        if not trial.user_attrs[objective]:
-            raise UsageError("the decisions of this scheme do not contain the first speaker's answer; drop --objective")
-        return fmean(trial.user_attrs[objective])
+        values = [round(trial.suggest_float(name, low, high, step=None if grid else 0.01), 2) for name in speakers]
+        name = "-".join(["trial", *(f"{value:g}" for value in values)])
+        records = search.ask(name, search.row.questions, temperature=values)
+        trial.set_user_attr("scores", [_decided(each) for each in records])
+        return fmean(trial.user_attrs["scores"])
 
     if grid:
         values = [round(low + (high - low) * n / (grid - 1), 2) for n in range(grid)]
@@ -164,7 +132,6 @@ def layers(search: Search, *, halving: bool) -> Untyped:
 
     Raises:
         UsageError: the agents have no common number of layers, or a model's layers cannot be reached.
-        LimitReached, RecordError, SottovoceError: see `Search.ask`.
     """
     optuna, questions = _optuna(), search.row.questions
     count, usual = _layers(search.row.settings)
@@ -192,26 +159,6 @@ def layers(search: Search, *, halving: bool) -> Untyped:
     return search.optimize(study, run, len(order))
 
 
-def split(questions: Sequence[Question], part: float | None, seed: int) -> tuple[list[Question], list[Question]]:
-    """Return the validation part, drawn with a seed, and the rest; both keep their order.
-
-    Raises:
-        UsageError: one of the two would be empty.
-    """
-    if part is None:
-        return list(questions), []
-    n = round(part * len(questions))
-    if not 0 < n < len(questions):
-        raise UsageError(
-            f"a validation part of {part:g} of {len(questions)} questions leaves one part empty; give more"
-        )
-    chosen = {*random.Random(f"validation/{seed}").sample(range(len(questions)), n)}
-    parts: tuple[list[Question], list[Question]] = ([], [])
-    for place, question in enumerate(questions):
-        parts[place not in chosen].append(question)
-    return parts
-
-
 def _scored(record: DiscussionRecord) -> tuple[float, tuple[float, float] | None]:
     """Return EM + F1 for free text, as the paper's appendix ranks layers, with both; else the decision's score."""
     score = _decided(record)
@@ -223,14 +170,6 @@ def _decided(record: DiscussionRecord) -> float:
     score = record.decision["score"] if record.decision else None
     assert score is not None, "failures and questions without a target were refused"
     return score
-
-
-def _first(records: Sequence[DiscussionRecord], speaker: str) -> list[float]:
-    """Return 1 for each right last answer of the speaker, else 0; [] if a decision lacks it."""
-    votes = [[vote for vote in each.decision["votes"] if vote["agent"] == speaker] for each in records if each.decision]
-    if not all(votes) or any(record.question.get("target") is None for record in records):
-        return []
-    return [float(kinds.right(vote[-1]["answer"], each.question)) for vote, each in zip(votes, records, strict=True)]
 
 
 def _layers(settings: Settings) -> tuple[int, tuple[int, ...]]:
@@ -252,16 +191,6 @@ def _layers(settings: Settings) -> tuple[int, tuple[int, ...]]:
             f"{found[0].name!r} has {found[0].layers} layers, and the last is never read: nothing to choose"
         )
     return found[0].layers, found[0].latent_layers()
-
-
-def _read(path: Path) -> JSON | None:
-    try:
-        content: JSON = json.loads(text_of(path))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise RecordError(f"{str(path)!r} is damaged ({error}); give another folder (--save)") from error
-    return content
 
 
 def _optuna() -> Untyped:

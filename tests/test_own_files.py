@@ -23,8 +23,8 @@ NAMES_SCHEMES = {
     "nodes/retrieval.py": "the relay's library",
     "prompts/packs/__init__.py": "the schemes that a bundled model was trained on",
     "sottovoce/analysis/llm_judge.py": "a judge is a single agent",
-    "sottovoce/cli/judge.py": "a judge is a single agent",
-    "sottovoce/cli/option_models.py": "the schemes of SDE's search for layers",
+    "sottovoce/cli/experiment.py": "the schemes of SDE's search for layers",
+    "sottovoce/cli/run_tables.py": "a judge is a single agent",
     "sottovoce/runs/manifest.py": "its prompts are shared; the digest of this folder is in saved runs",
     "sottovoce/settings/__init__.py": "the list of settings",
     "sottovoce/settings/one_answer.py": "the settings of Brief and of others in which one agent answers",
@@ -32,7 +32,7 @@ NAMES_SCHEMES = {
 }
 NAMES_PROTOCOLS = {
     "models/doctor.py": "says which protocols a model can use",
-    "sottovoce/cli/search.py": "SDE is the protocol of the search for layers if none is given",
+    "sottovoce/cli/experiment.py": "SDE is the protocol of the search for layers if none is given",
 }
 WORDS = ("thoughts",)
 """Protocols whose names are words that other files use too."""

@@ -70,8 +70,7 @@ def compare(runs: Mapping[str, Sequence[Result]], against: Against = None, notes
     `notes` are further sentences about the runs; they come first in the result.
 
     Raises:
-        UsageError: there are no runs, a run is empty or contains a discussion twice, there is no run `against`, or
-            the extra `eval` is not installed.
+        UsageError: there are no runs, a run is empty or contains a discussion twice, or there is no run `against`.
     """
     _check(runs, against)
     matched = {(run, baseline): match(runs[baseline], runs[run]) for baseline, run in _couples(runs, against)}
@@ -110,11 +109,7 @@ def _check(runs: Mapping[str, Sequence[Result]], against: Against) -> None:
 
 
 def summary(name: str, results: Results) -> Summary:
-    """Return a run's accuracy, costs and measures.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return a run's accuracy, costs and measures."""
     ended = [result for result in results if not result.failed]
     means = ("tokens_in", "tokens_reused", "tokens_out", "flops", "seconds")
     return Summary(
@@ -132,11 +127,7 @@ def summary(name: str, results: Results) -> Summary:
 
 
 def mean_measures(results: Results) -> dict[str, Mean]:
-    """Return the mean of each measure that applies to any discussion, with an interval clustered by question.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return the mean of each measure that applies to any discussion, with an interval clustered by question."""
     known = {name: values for name, values in results.measures.items() if values}
     return {name: mean([*values.values()], [question for question, _ in values]) for name, values in known.items()}
 

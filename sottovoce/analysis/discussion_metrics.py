@@ -1,19 +1,7 @@
 """Discussion metrics: how answers change from round to round, who agrees, and whether changes help.
 
 Answers are those of each round, parsed as the scheme parses them; an abstention is not right and agrees with nothing.
-A step is a pair of consecutive answers of one agent. Each measure is a share; the counted event follows the colon:
-
-accuracy      of answers: right
-agreement     of rounds with several agents: all gave the same answer
-flips         of steps: the answer changed
-abandoning    of steps from a right answer: the next one is wrong
-obstinate     of steps from a wrong answer by an agent that heard a right one in between: wrong again
-propagation   of agents whose first answer was right and that answered again: a later wrong answer that another
-              agent had given before
-judge mistake of discussions that a judge, moderator or secretary decided, whose last answers differ and include the
-              right one: wrong decision
-inconsistent  of discussions with several agents: no agreement within a number of rounds
-decided right of discussions, failed ones included: right decision
+docs/howto/scores.md defines each measure: the share of cases in which an event happened.
 
 CMD (arXiv 2402.18272), section 5, for judge mistakes and propagation; MADRA (arXiv 2312.04854) for inconsistency.
 """
@@ -103,11 +91,7 @@ def _observed(record: DiscussionRecord, rounds: Sequence[Round], longest: int) -
 
 
 def rates(observations: Iterable[Observation], by: str | None = None) -> list[Rate]:
-    """Return the measures, over all observations or grouped `by` a field: round, agent, model, limit.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return the measures, over all observations or grouped `by` a field: round, agent, model, limit."""
     groups: dict[tuple[str, str], list[Observation]] = {}
     for observation in observations:
         of = getattr(observation, by) if by else None if observation.limit else ""
@@ -213,10 +197,6 @@ def _judge_mistakes(rounds: Sequence[Round], record: DiscussionRecord) -> Iterat
 
 
 def accuracy_by_round(records: Iterable[DiscussionRecord]) -> dict[int, Share]:
-    """Return the accuracy of `discussion_metrics` by 0-based round, with intervals clustered by question.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return the accuracy of `discussion_metrics` by 0-based round, with intervals clustered by question."""
     by_round = [rate for rate in rates(observed(records), "round") if rate.measure == "accuracy"]
     return {int(rate.of.removeprefix(ROUND)) - 1: rate.share for rate in by_round}

@@ -7,7 +7,7 @@ An abstention is false and is not shown to the judge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -59,14 +59,13 @@ def _answer(record: DiscussionRecord) -> str | None:
     return record.decision["answer"]
 
 
-def raters(run: Run, judge_run: Run, labels: Verdicts) -> dict[str, Verdicts]:
-    """Return the verdicts on each answer by rater: our score, EM if it was measured, the judge, human labels."""
+def raters(run: Run, judge_run: Run) -> dict[str, Verdicts]:
+    """Return the verdicts on each answer by rater: our score, EM if it was measured, the judge."""
     answered = Results(result for result in run.results() if result.answer is not None)
     verdicts_by_rater: dict[str, Verdicts] = {
         "ours": {key: score == 1 for key, score in answered.scores().items()},
         "EM": {key: value == 1 for key, value in answered.measures.get("EM", {}).items()},
         "judge": {key: said == 1 for key, said in verdicts(judge_run).items()},
-        "labels": labels,
     }
     return {name: said for name, said in verdicts_by_rater.items() if said}
 
@@ -83,18 +82,13 @@ class Agreement:
     """Cohen's kappa: 1 is full agreement, 0 chance agreement; None if both always give the same single verdict."""
 
 
-def agreements(raters: Mapping[str, Verdicts]) -> list[Agreement]:
-    """Return the agreement of every pair of raters with at least one answer in common."""
-    return [agreement for pair in combinations(raters, 2) if (agreement := _agreement(*pair, raters)) is not None]
-
-
-def _agreement(left: str, right: str, raters: Mapping[str, Verdicts]) -> Agreement | None:
-    common = [key for key in raters[left] if key in raters[right]]
-    if not common:
-        return None
-    pairs = [(raters[left][key], raters[right][key]) for key in common]
-    same = share([float(first == second) for first, second in pairs], [question for question, _ in common])
-    return Agreement(left, right, len(pairs), same, kappa(pairs))
+def agreements(raters: Mapping[str, Verdicts]) -> Iterator[Agreement]:
+    """Yield the agreement of every pair of raters with at least one answer in common."""
+    for left, right in combinations(raters, 2):
+        if common := [key for key in raters[left] if key in raters[right]]:
+            pairs = [(raters[left][key], raters[right][key]) for key in common]
+            same = share([float(first == second) for first, second in pairs], [question for question, _ in common])
+            yield Agreement(left, right, len(pairs), same, kappa(pairs))
 
 
 def kappa(pairs: Iterable[tuple[bool, bool]]) -> float | None:

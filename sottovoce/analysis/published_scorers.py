@@ -207,17 +207,14 @@ SCORERS: dict[str, dict[str, Scorer]] = {
 
 
 def scored(run: Run) -> dict[str, Mean]:
-    """Return the mean score of the decided discussions by our rule, and by each paper's scorer that reads their kind.
-
-    Raises:
-        UsageError: the extra `eval` is not installed.
-    """
+    """Return the mean score of decided discussions by our rule, and by each paper's scorer that reads their kind."""
     scores: dict[str, list[tuple[str, float]]] = {}
     for (question, _), record in run.records.items():
         if record.decision is None or (ours := record.decision["score"]) is None:
             continue
         scores.setdefault("ours", []).append((question, float(ours)))
-        texts, kind = record.last_texts(), kinds.kind_of(record.question)
+        last, kind = (record.answered() or [{}])[-1], kinds.kind_of(record.question)
+        texts = [message.full_text for message in last.values()]
         for name, scorers in SCORERS.items():
             if texts and (scorer := scorers.get(kind)):
                 score = scorer(texts, gold_of(record.question), record.question.get("choices", []))

@@ -2,8 +2,8 @@
 
 Discussions of one question under several seeds form a cluster: they are correlated and carry less information than
 as many questions would. Cluster-robust variances are those of a ratio of sums, linearized (Cochran 1977, section 6.4).
-Intervals and tests that scipy and statsmodels have (the extra `eval`) are theirs; both are imported on first use. The
-same data give the same figures.
+Intervals and tests that scipy and statsmodels have (the extra `eval`) are theirs; both are imported on first use, and a
+UsageError says what to install. The same data give the same figures.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
 
     Raises:
         ValueError: no scores.
-        UsageError: the extra `eval` is not installed.
     """
     sums, sizes = by_cluster(scores, clusters)
     value, n, least = float(np.mean(scores)), float(len(scores)), _effective(sizes)
@@ -102,7 +101,6 @@ def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
 
     Raises:
         ValueError: no values.
-        UsageError: the extra `eval` is not installed.
     """
     sums, sizes = by_cluster(values, clusters)
     if all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
@@ -178,7 +176,6 @@ def paired_bootstrap(
 
     Raises:
         ValueError: no differences.
-        UsageError: the extra `eval` is not installed.
     """
     return studentised(*by_cluster(differences, clusters), resamples, seed)
 

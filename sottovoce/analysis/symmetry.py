@@ -8,19 +8,14 @@ prompt and tie-breaking are ignored; moderator, judge, secretary and summariser 
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache, partial
 from math import factorial
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import ConfigDict, Field
-
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
-from sottovoce.core.validation import Checked
 from sottovoce.graphs import scheme
 from sottovoce.settings import Settings
 
@@ -28,8 +23,6 @@ if TYPE_CHECKING:
     from sottovoce.analysis.calls import Call, Unrolled
 
 CAUSES = {"graph": "who hears whom", "prompts": "each agent's prompts", "models": "each agent's model and temperature"}
-SILENT = 20
-"""Maximum number of agents that are compared within seconds; above it a note is printed."""
 Related = tuple[tuple[int, ...], ...]
 """Numbers for the relations of agents: for a pair, its edges; on the diagonal, model, prompts and other edges."""
 Images = list[list[int]]  # permutations: the image of each agent
@@ -151,18 +144,7 @@ def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
     return spoken
 
 
-class Looked(Checked):
-    """Options of the command `graph symmetry`."""
-
-    model_config = ConfigDict(title="Symmetry")
-
-    private: bool = Field(
-        default=False, description="Give each agent documents of its own, which count as part of its prompt."
-    )
-    as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
-
-
-def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
+def show_symmetry(name: str, settings: Settings) -> None:
     """Print the symmetries of a scheme with these settings, both with labeled edges and with unlabeled ones.
 
     Raises:
@@ -172,20 +154,10 @@ def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
         raise UsageError(f"{name} has no symmetries to show: {why}; `graph draw {name}` shows its graph")
     from sottovoce.analysis.calls import unroll  # late: it imports langchain
 
-    record, owners = scheme(name), settings.owners() if looked.private else None
-    documents = {owner: [f"document {number}"] for number, owner in enumerate(owners or [], 1)}
-    unrolled = unroll(record.create, settings, record.answers, documents=documents)
-    if len(unrolled.agents()) > SILENT:
-        calls = counted(len(unrolled.calls), "call")
-        print(f"comparing {len(unrolled.agents())} agents in {calls}; this may take a minute", file=sys.stderr)
+    unrolled = unroll(scheme(name).create, settings, scheme(name).answers)
     models = spoken_by(settings, [*unrolled.agents(), *unrolled.others])
     mechanism, labelled = symmetry(unrolled), symmetry(unrolled, models)
     bare = symmetry(unrolled, models, labelled=False)
-    if looked.as_json:
-        groups = {"mechanism": mechanism._asdict(), "labelled": labelled._asdict(), "bare": bare._asdict()}
-        about = {"scheme": name, "models": models, "others": unrolled.others, "left_out": unrolled.left_out}
-        print(json.dumps({**about, **groups}))
-        return
     agents, others = len(unrolled.agents()), ", ".join(unrolled.others)
     cycles = ["".join(f"({' '.join(cycle)})" for cycle in generator) for generator in labelled.generators]
     rows = {

@@ -79,26 +79,8 @@ def show(options: DatasetOptions) -> None:
         raise UsageError(f"{unknown}; expected NAME, or NAME:FILE, such as gsm8k:test.jsonl")
     file = read_source(source)
     print(f"{source.name}: {source.data.about}")
-    print(compared_count(source.data, source.part, file.total))
-    print(f"sha256 {file.digest}; scored by {source.data.metric}")
+    print(f"{counted(file.total, 'row')}, sha256 {file.digest}; scored by {source.data.metric}")
     print(f"\n{example(file.questions[0])}")
-
-
-def compared_count(data: DataSet, part: str, total: int) -> str:
-    """Return a note on how the number of rows compares with the published number of a split or part."""
-    rows, known = counted(total, "row"), data.counts
-    if part in known:
-        known = {part: known[part]}
-    elif data.any_part:
-        if part:
-            return f"{rows}; the published number of {part} is unknown"
-        known = dict([next(iter(known.items()))])
-    if whole := [name for name, n in known.items() if n == total]:
-        return f"{rows}: the whole of {' or '.join(whole)}, as published"
-    name, n = next(iter(known.items()))
-    if total < n:
-        return f"{rows} of the {n:,} published ({name}): a slice"
-    return f"{rows}, and {n:,} were published ({name}): another split, or another file"
 
 
 def example(question: Question) -> str:
@@ -182,7 +164,7 @@ def index(options: IndexOptions) -> None:
         raise UsageError("an index needs a corpus and a new folder, e.g. data index passages.jsonl --to indexes/mine")
     check_folder(options.to, "--to", INDEX)
     began, builder, corpus = time.monotonic(), builder_for(options), Corpus(options.corpus, skip_bad=options.skip_bad)
-    with resumable("what was indexed is kept"), _index_progress() as report:
+    with resumable("what was indexed is kept"), _progress() as report:
         manifest = build_index(builder, corpus, options.to, options.shard, report)
     size = sum(file.stat().st_size for file in options.to.rglob("*") if file.is_file())
     name = one_line(str(options.to))
@@ -202,24 +184,20 @@ def _download(name: str, options: IndexOptions) -> None:
 
 
 @contextmanager
-def _index_progress() -> Iterator[OnProgress]:
+def _progress() -> Iterator[OnProgress]:
+    """Yield a function that tells on stderr how far an index is: in one line on a terminal, else now and then."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console, last = Console(stderr=True, highlight=False), time.monotonic()
-    with Progress(
-        BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeRemainingColumn(),
-        console=console, disable=not console.is_terminal, transient=True,
-    ) as bar:  # fmt: skip
-        task = bar.add_task("reading", total=1.0)
+    with console.status("reading") as status:
 
         def report(passages: int, share: float) -> None:
             nonlocal last
-            joining = "; joining shards" if share >= 1 else ""
-            bar.update(task, completed=share, description=f"{passages:,} passages{joining}")
+            line = f"{share:.0%} read, {passages:,} passages{'; joining shards' if share >= 1 else ''}"
+            status.update(line)
             if not console.is_terminal and time.monotonic() - last >= BETWEEN:
                 last = time.monotonic()
-                console.print(f"{share:.0%} read, {passages:,} passages", soft_wrap=True)
+                console.print(line, soft_wrap=True)
 
         yield report
 
@@ -228,17 +206,15 @@ def write_games(command: str, settings: Settings, options: GamesOptions) -> None
     """Write games to a file, whole or not at all, and print how to play them."""
     file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
     name = "/".join(filter(None, (record_of(settings).sample, options.split)))
-    rows = [_row(game, name, settings.seed) for game in samples(name, options.n, settings, settings.seed)]
+    own = {"sample": name, "sample_seed": settings.seed}  # no agent reads these columns
+    rows = [
+        {**{key: value for key, value in game.items() if key != "decoys"}, **own}
+        for game in samples(name, options.n, settings, settings.seed)
+    ]
     file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     path = one_line(str(options.to))
     print(f"{counted(len(rows), 'game')} of {name}/{settings.seed} written to {path}")
     print(f"play them with `{command} --questions {path}` and the settings of this call")
-
-
-def _row(question: Question, sample: str, seed: int) -> dict[str, object]:
-    """Return a question as a row; its sample and seed are in columns that no agent reads."""
-    fields = {name: value for name, value in question.items() if name != "decoys"}
-    return {**fields, "sample": sample, "sample_seed": seed}
 
 
 class WorldCommands(SchemeCommands):

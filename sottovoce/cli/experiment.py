@@ -5,16 +5,26 @@ Nothing here imports torch or langgraph before something runs: the command line 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from sottovoce.cli.command import Commands, SchemeCommands
-from sottovoce.cli.option_models import ExperimentOptions, LayersOptions, ListOptions, TuneOptions
+from pydantic import ConfigDict, Field
+
+from sottovoce.analysis.statistics import check_installed, mean, share
+from sottovoce.channels import PROTOCOLS
+from sottovoce.cli.command import Commands, SchemeCommands, typed
+from sottovoce.cli.options import argument
+from sottovoce.core.any_types import Untyped
+from sottovoce.core.bounds import Agents, Count, Few, Rounds
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.files import EXPERIMENT, check_folder
-from sottovoce.core.text import harmless, one_line, shortened
-from sottovoce.datasets.question_source import QuestionOptions
-from sottovoce.report.tables import show, table
+from sottovoce.core.text import figure, harmless, one_line, shortened
+from sottovoce.core.validation import Checked
+from sottovoce.datasets.question_source import QuestionOptions, questions_of
+from sottovoce.datasets.trained import check_trained
+from sottovoce.graphs import scheme as scheme_named
+from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.job import check_failures, resumable
 from sottovoce.runs.limits import Limits
@@ -22,6 +32,7 @@ from sottovoce.runs.run_directory import runs_folder
 from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
+    from sottovoce.experiments.rows import Row
     from sottovoce.experiments.schema import Experiment
     from sottovoce.runs.run import Run
 
@@ -30,13 +41,74 @@ LONGEST = 100
 """Letters of a description in the list."""
 NAMED = 20
 """Maximum number of runs that are named as not started."""
+TRIALS = "temperatures | score | 95 %"
+LAYERS = "layer | questions | score | 95 % | EM | F1"
+LISTED = 10
+"""Number of trials in the table; all are in trials.csv."""
+
+
+class ExperimentOptions(Checked):
+    """The experiment, and how much of it to run."""
+
+    model_config = ConfigDict(title="Experiment")
+
+    file: Path = argument(
+        "A YAML file of rows and questions, the folder of an experiment that has started, or a name of the list.",
+        "FILE",
+    )
+    rows: list[str] = Field(
+        default=[], description="Run only this row: ROW at all its points, ROW.POINT, or a pattern: '*.POINT'."
+    )
+    limit: Count | None = Field(default=None, ge=1, description="Ask only this many questions, from the first.")
+    data: Path = Field(default=Path("data"), description="Folder of data sets, which a file calls {data}.")
+    model: str | None = Field(default=None, description="Use this model instead of the file's, for all agents.")
+    save: Path | None = Field(
+        default=None, description="Save it in this folder, not with the other runs under the file's name."
+    )
+
+
+class ListOptions(Checked):
+    """The experiment to describe."""
+
+    name: str | None = argument("An experiment; if omitted, all are listed.", "NAME", default=None)
+
+
+SAVE = "Save its runs and results in this folder; the same command resumes there."
+
+
+class LayersOptions(Checked):
+    """Options of the search for layers."""
+
+    model_config = ConfigDict(title="Layers")
+
+    scheme: Literal["ia", "debate"] = Field(default="ia", description="The scheme to run; SDE's authors used ia.")
+    halving: bool = Field(
+        default=False,
+        description="Ask few questions with all layers, and more only with the best quarter (successive halving).",
+    )
+    agents: Agents | None = Field(default=None, description="Number of agents. If not set: the scheme's.")
+    rounds: Rounds | None = Field(default=None, description="Number of rounds. If not set: the scheme's.")
+    save: Path = Field(description=SAVE)
+
+
+class TuneOptions(Checked):
+    """Options of the search for temperatures."""
+
+    model_config = ConfigDict(title="Tune")
+
+    trials: Few = Field(default=30, ge=1, description="Number of temperatures to try, as proposed by optuna's TPE.")
+    grid: Few | None = Field(
+        default=None, ge=2, description="Try this many values for each agent instead, in all combinations."
+    )
+    from_: float = Field(default=0.05, description="Lowest temperature, a multiple of 0.01.")
+    to: float = Field(default=1.5, description="Highest temperature, a multiple of 0.01.")
+    save: Path = Field(description=SAVE)
 
 
 @commands.add(ExperimentOptions, Limits, Trust)
 def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
     """Run an experiment file, or a paper's table or figure, and compare its runs; resumable."""
     # Late: langgraph takes a second, and torch more if a row has to run.
-    from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.files import check_trusted, read_experiment, shipped
     from sottovoce.experiments.runner import RowRunner, run_experiment
@@ -63,7 +135,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
     """Return the comparison of the rows in Markdown, followed by the rows that are not over."""
     from sottovoce.experiments.files import ended
-    from sottovoce.report.carried import carried, carried_note, carried_table
+    from sottovoce.report.carried import carried, carried_table
     from sottovoce.report.comparison import comparison_of, markdown, published_table, waiting
 
     blocks, results = [harmless(experiment.about.strip())], ended(runs)
@@ -71,7 +143,7 @@ def report(experiment: Experiment, runs: dict[str, Run]) -> str:
         against = experiment.baselines
         comparison = comparison_of(runs, None if isinstance(against, str) and against not in results else against)
         if rows := carried(experiment, runs, comparison.runs):
-            blocks += [table(*carried_table(experiment, rows)), carried_note(experiment)]
+            blocks.append(table(*carried_table(experiment, rows)))
         blocks.append(markdown(comparison).rstrip())
         blocks += [f"{table(*each)}\n\n{assumed}" for each, assumed in published_table(experiment, runs)]
     new = [f"- `{name}`: not started." for name in experiment.rows if name not in runs]
@@ -116,17 +188,74 @@ def notes(experiment: Experiment) -> Iterator[str]:
 @commands.add(LayersOptions, Settings, QuestionOptions, Limits)
 def layers(options: LayersOptions, settings: Settings, questions: QuestionOptions, limits: Limits) -> None:
     """Find the best layer for SDE in a model, by trying all or by successive halving; resumable."""
-    from sottovoce.cli.search import search_layers
+    from sottovoce.cli.run_screen import shown_row
+    from sottovoce.experiments.search import Search
+    from sottovoce.experiments.search import layers as search_layers
 
-    search_layers(options, settings, questions, limits)
+    values = {name: getattr(settings, name) for name in settings.model_fields_set}
+    if values.get("layers"):
+        raise UsageError("--layers was given, but this search chooses the layers; drop it")
+    if "layers" not in PROTOCOLS[values.setdefault("protocol", "sde")].Options.model_fields:
+        raise UsageError(f"protocol is {values['protocol']!r}, which reads no layers; expected sde or hidden")
+    values |= options.model_dump(include={"agents", "rounds"}, exclude_none=True)
+    row = _prepared(options.scheme, scheme_named(options.scheme).settings.model_validate(values), questions)
+    with resumable(f"all messages are saved in {str(options.save)!r}"):
+        search = Search(options.save, row, limits, shown_row)
+        study = search_layers(search, halving=options.halving)
+    ranked = sorted(study.trials, key=lambda trial: (-len(trial.user_attrs["scores"]), -trial.value))
+    asked = sum(len(trial.user_attrs["scores"]) for trial in ranked)
+    share_of_all = asked / len(ranked) / len(row.questions)
+    best = [str(trial.params["layer"]) for trial in ranked if trial.value == ranked[0].value]
+    lines = [table(LAYERS, map(_layer_cells, ranked)), "", f"{asked:,} discussions, {share_of_all:.0%} of all"]
+    show("\n".join([*lines, *_ties(best), f"use it with `--layers {ranked[0].params['layer']}`"]))
+    print(f"saved in {one_line(str(options.save))}")
+
+
+def _layer_cells(trial: Untyped) -> list[str]:
+    scores, parts = trial.user_attrs["scores"], trial.user_attrs["parts"]
+    score = mean(scores)
+    halves = [figure(sum(half) / len(half)) for half in zip(*parts, strict=True)] or ["", ""]
+    return [str(trial.params["layer"]), str(len(scores)), figure(score.value), interval(score.low, score.high), *halves]
 
 
 def tune(scheme: str, settings: Settings, questions: QuestionOptions, options: TuneOptions, limits: Limits) -> None:
-    """Search the temperatures of the agents that discuss, and print the results."""
-    from sottovoce.cli.search import search_temperatures
+    """Search the temperatures of the agents that discuss, and print the best."""
+    from sottovoce.cli.run_screen import shown_row
+    from sottovoce.experiments.search import Search
+    from sottovoce.experiments.search import tune as search_temperatures
 
-    search_temperatures(scheme, settings, questions, options, limits)
+    row = _prepared(scheme, settings, questions)
+    with resumable(f"all messages are saved in {str(options.save)!r}"):
+        search = Search(options.save, row, limits, shown_row)
+        study = search_temperatures(search, options.from_, options.to, options.grid, options.trials)
+    ranked = sorted(study.trials, key=lambda trial: -trial.value)
+    rows = ([_temperatures(each), *share_cells(share(each.user_attrs["scores"]))] for each in ranked[:LISTED])
+    lines = [table(TRIALS, rows), ""]
+    lines.append("the best of many trials looks better than it is; test it on questions that no trial saw")
+    names = [_temperatures(trial) for trial in ranked if trial.value == ranked[0].value]
+    use = " ".join(f"--temperature {value:g}" for value in study.best_params.values())
+    show("\n".join([*lines, *_ties(names), f"use it with `{use}`"]))
+    print(f"saved in {one_line(str(options.save))}")
 
 
-TUNE = "Search for the best temperatures of the agents, on validation questions; resumable."
+def _temperatures(trial: Untyped) -> str:
+    return ", ".join(f"{value:g}" for value in trial.params.values())
+
+
+def _ties(best: Sequence[str]) -> list[str]:
+    return [f"equally good on these questions: {'; '.join(best)}"] if len(best) > 1 else []
+
+
+def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
+    from sottovoce.experiments.rows import Row
+
+    check_installed()
+    check_trained(scheme, settings, typed(), asks=source.chosen)
+    questions, origin = questions_of(source, settings)
+    if source.seeds:
+        raise UsageError("--seeds were given; a search asks each question once, under --seed")
+    return Row("", scheme, settings, questions, [settings.seed], origin.words)
+
+
+TUNE = "Search for the best temperatures of the agents; resumable."
 commands.add_command(SchemeCommands("tune", TUNE, tune, QuestionOptions, TuneOptions, Limits))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sottovoce.analysis.symmetry import Looked, show_symmetry
+from sottovoce.analysis.symmetry import show_symmetry
 from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.core.errors import UsageError
@@ -46,6 +46,4 @@ def draw(name: str, settings: Settings) -> None:
 
 
 commands.add_command(SchemeCommands("draw", "Draw a scheme's graph.", draw))
-commands.add_command(
-    SchemeCommands("symmetry", "Show which agents of a scheme could change places.", show_symmetry, Looked)
-)
+commands.add_command(SchemeCommands("symmetry", "Show which agents of a scheme could change places.", show_symmetry))

@@ -18,8 +18,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.files import models_folder
 from sottovoce.core.text import amount, one_line
 from sottovoce.core.validation import Checked
-from sottovoce.report.console import console_of
-from sottovoce.report.tables import show, wrapped
+from sottovoce.report.tables import console_of, show, wrapped
 
 commands = Commands("models")
 NAME, STATE = 26, 20  # columns
@@ -108,14 +107,11 @@ def doctor(options: DoctorOptions) -> int:
         raise UsageError(f"models doctor examines local models only, and {options.model!r} is a hosted one")
     loading: dict[str, Any] = options.model_dump(exclude={"model"})  # Any: `load` checks them
     code = 0
+    console = console_of()
     for finding in diagnose(options.model, **loading):
-        line = _wrapped(f"{finding.check:26}{MARKS[finding.ok]:7}{one_line(finding.detail)}")
+        line = f"{finding.check:26}{MARKS[finding.ok]:7}{one_line(finding.detail)}"
+        line = wrapped(line, console.width) if console.is_terminal else line
         mark = click.style(line[26:33], fg=None if os.environ.get("NO_COLOR") else COLORS[finding.ok])
         click.echo(f"{line[:26]}{mark}{line[33:]}")
         code = 1 if finding.ok is False else code
     return code
-
-
-def _wrapped(line: str) -> str:
-    console = console_of()
-    return wrapped(line, console.width) if console.is_terminal else line

@@ -23,7 +23,7 @@ from sottovoce.runs.allowed import TRUST_PATHS, Trust
 from sottovoce.runs.run_directory import find_run
 
 if TYPE_CHECKING:
-    from sottovoce.analysis.monitor_evaluation import MonitorEvaluation, Resets
+    from sottovoce.analysis.monitors import MonitorEvaluation, Resets
     from sottovoce.monitors.monitor import Monitor
     from sottovoce.monitors.training import Trained, Tried
 
@@ -71,7 +71,7 @@ class EvaluateOptions(ShowOptions):
 @commands.add(CollectOptions, Measure)
 def collect(options: CollectOptions, measure: Measure) -> None:
     """Make training rows for a monitor from saved runs: one for each reply of a local agent."""
-    from sottovoce.analysis.monitor_dataset import collected, measure_of  # late: langgraph and torch take seconds
+    from sottovoce.analysis.monitors import collected, measure_of  # late: langgraph and torch take seconds
     from sottovoce.runs.read import load_run
 
     file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
@@ -105,7 +105,7 @@ def train(options: TrainOptions) -> None:
 @commands.add(EvaluateOptions)
 def evaluate(options: EvaluateOptions) -> None:
     """Evaluate a monitor on other games, and compare it with a random trigger."""
-    from sottovoce.analysis.monitor_evaluation import evaluate_monitor
+    from sottovoce.analysis.monitors import evaluate_monitor
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.monitors.dataset import read_rows
     from sottovoce.monitors.monitor import Monitor

@@ -15,12 +15,13 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError
+from sottovoce.core.validation import Checked
 from sottovoce.settings import Settings
 from sottovoce.settings.option_groups import BY_NAME, FIRST, GROUPS, HEADINGS, heading
 from sottovoce.settings.plain import UnknownName, is_repeated, named, read_yaml
@@ -82,13 +83,12 @@ class Option(click.Option):
     def __init__(self, name: str, info: FieldInfo, heading: str, common: bool) -> None:
         """Make the option of a field; a switch that is on by default is no flag, but takes on or off."""
         kind, choices, repeated = _kind(info), _choices(info), is_repeated(info)
-        flag, extra = info.annotation is bool and info.default is False, info.json_schema_extra
-        also = [str(extra["also"])] if isinstance(extra, dict) and "also" in extra else []
+        flag = info.annotation is bool and info.default is False
         plain = name.strip("_").replace("_", "-")  # fields named after a Python keyword end in _
         word = "|".join(choices) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
         default = _default(info)
         super().__init__(
-            [*also, f"-{name}" if info.alias and len(name) == 1 else f"--{plain}", name],
+            [f"-{name}" if info.alias and len(name) == 1 else f"--{plain}", name],
             help=f"{info.description}{default}",
             metavar=None if flag else f"{word} ..." if repeated else word,
             multiple=repeated,
@@ -200,3 +200,14 @@ def _choices(info: FieldInfo) -> list[str]:
         if callable(field.json_schema_extra):
             field.json_schema_extra(schema)
     return [str(name) for name in schema.get("enum", [])]
+
+
+class Output(Checked):
+    """The wanted output of a run."""
+
+    model_config = ConfigDict(title="Output")
+
+    as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
+    save: Path | None = Field(default=None, description="Save the run in this folder, not with those of `runs list`.")
+    show_prompts: bool = Field(default=False, description="Also print the prompt of each message.")
+    quiet: bool = Field(default=False, description="Print only the decision.")

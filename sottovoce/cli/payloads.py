@@ -60,16 +60,15 @@ class GarbageOptions(Checked):
 
 @commands.add(Where)
 def list_(where: Where) -> None:
-    """Count payload files and their bytes, by run and by protocol."""
-    from sottovoce.runs.payload_stores import protocol_of, size_of
+    """Count payload files and their bytes by run."""
+    from sottovoce.runs.payload_stores import size_of
 
     total = Counter[str]()
     for place in _places(where):
         files = place.files().values()
         nbytes = sum(map(size_of, files))
         if files:
-            protocols = ", ".join(f"{name} {n}" for name, n in sorted(Counter(map(protocol_of, files)).items()))
-            print(f"{one_line(place.name)}  {counted(len(files), 'file')}, {amount(nbytes)} ({protocols})")
+            print(f"{one_line(place.name)}  {counted(len(files), 'file')}, {amount(nbytes)}")
         total += Counter(files=len(files), nbytes=nbytes)
     print(f"in all {counted(total['files'], 'file')}, {amount(total['nbytes'])}")
 

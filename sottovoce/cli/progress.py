@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sottovoce.report.console import moves
+from sottovoce.report.tables import moves
 from sottovoce.runs.events import Event
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
@@ -66,7 +67,7 @@ class RunProgress:
         counts = self._run.counts
         parts = [f"{over / minutes:.0f} a minute" if over else "none yet"]
         if over and (left := counts.discussions - self._over()):
-            parts.append(f"{_clock(left * minutes * 60 / over)} left")
+            parts.append(f"{timedelta(seconds=round(left * minutes * 60 / over))} left")
         if counts.scored:
             parts.append(f"{counts.score / counts.scored:.0%} right")
         parts += [f"{n} {name}" for name, n in (("abstained", counts.abstained), ("failed", counts.failed)) if n]
@@ -75,9 +76,3 @@ class RunProgress:
     def _over(self) -> int:
         counts = self._run.counts
         return counts.done + counts.failed
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -9,7 +9,6 @@ from sottovoce.core.errors import UsageError, choose
 from sottovoce.nodes.question import question_id
 from sottovoce.report.inspect_log import inspect_log
 from sottovoce.report.transcript import markdown
-from sottovoce.runs.card import card
 from sottovoce.runs.measures import bare, gold_of, names_for_trec
 from sottovoce.runs.run import Run
 
@@ -45,7 +44,7 @@ def exported(run: Run, form: str) -> str:
         case "markdown":
             return "\n".join(map(markdown, run.records.values()))
         case "card":
-            return json.dumps(card(run), indent=2) + "\n"
+            return json.dumps(run.card(), indent=2) + "\n"
         case "inspect":
             return inspect_log(run)
         case "trec" | "qrels":

@@ -7,33 +7,27 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
 from sottovoce.cli.human_input import person
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
-from sottovoce.cli.option_models import Output
+from sottovoce.cli.options import Output
 from sottovoce.cli.progress import RunProgress
 from sottovoce.core.errors import SottovoceError, command
-from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
-from sottovoce.report import blocks, interventions, transcript
-from sottovoce.report.console import console_of, moves
+from sottovoce.report import blocks, describe, transcript
+from sottovoce.report.tables import console_of, moves
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import RunManifest
-from sottovoce.runs.measures import OF_RETRIEVAL
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Counts, Observer, Run
 from sottovoce.runs.run_directory import run_name
 from sottovoce.settings import Settings
-
-FIRST = 4
-"""Number of columns that the table of a run always has: question, seed, answer, right or wrong."""
-BETWEEN = 2  # terminal columns between two columns of that table
 
 
 def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output) -> None:
@@ -121,7 +115,7 @@ def print_many(console: Console, run: Run, output: Output) -> None:
         console.print(title(run.manifest, len(run.records)), style="dim", soft_wrap=True)
         for line in knowledge((each.model for each in run.manifest.models.values()), run.manifest.origin):
             console.print(line, style="dim", soft_wrap=True)
-        console.print(_table(run, console.width))
+        console.print(_table(run))
     for line in summary(run):
         console.print(line, soft_wrap=True)
     if run.folder and not output.quiet:
@@ -163,30 +157,18 @@ def summary(run: Run) -> list[str]:
     where = [f"saved in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
     measured = [means] if (means := run.results().mean_line) else []
-    watched = interventions.summary([*run.records.values()])
+    watched = describe.interventions([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
 
-def _table(run: Run, width: int) -> Table:
-    """Return a line for each discussion, with as many of its measures as fit beside whole answers."""
-    names = [name for name in run.results().measures if name not in OF_RETRIEVAL]  # the summary has them
-    lines = [["question", "seed", "answer", "", *map(one_line, names)]]
+def _table(run: Run) -> Table:
+    """Return a line for each discussion; its measures are in the exports, and their means in the summary."""
+    table = Table("question", "seed", "answer", "", box=None, pad_edge=False)
+    for column in table.columns:
+        column.overflow = "fold"
     for (question, seed), record in run.records.items():
-        lines.append([one_line(question), str(seed), *_answer(record), *_measures(record, names)])
-    columns = list(zip(*lines, strict=True))
-    widths = [max(map(cell_len, column)) for column in columns]
-    fit = next((n for n in range(len(columns), FIRST, -1) if sum(widths[:n]) + BETWEEN * (n - 1) <= width), FIRST)
-    table = Table(box=None, pad_edge=False)
-    for at, (heading, *_) in enumerate(columns[:fit]):
-        table.add_column(heading, overflow="fold", min_width=min(widths[at], width // FIRST))
-    for line in lines[1:]:
-        table.add_row(*line[:fit])
+        table.add_row(one_line(question), str(seed), *_answer(record))
     return table
-
-
-def _measures(record: DiscussionRecord, names: list[str]) -> list[str]:
-    values = record.result().measures
-    return ["" if (value := values.get(name)) is None else figure(value) for name in names]
 
 
 def _answer(record: DiscussionRecord) -> tuple[str, str]:

@@ -1,23 +1,23 @@
-"""Tables about saved runs: comparisons, and measures and scores of discussions."""
+"""Tables about saved runs: comparisons, measures and scores of discussions, and the verdicts of a judge."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sottovoce.core.errors import UsageError
-from sottovoce.core.files import text_of
+from sottovoce.analysis.statistics import check_installed, share
+from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.core.files import check_no_link
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
-from sottovoce.runs.job import resumable
-from sottovoce.runs.limits import Currency
+from sottovoce.runs.job import SAME_COMMAND, Job, resumable
+from sottovoce.runs.limits import Currency, Limits
 from sottovoce.runs.read import load_run
+from sottovoce.runs.run_directory import JUDGED
 
 if TYPE_CHECKING:
-    from sottovoce.runs.measures import Qrels
     from sottovoce.runs.run import Run
 
 By = Literal["round", "agent", "model", "limit"]
@@ -26,46 +26,17 @@ SCORE_HEADINGS = "score | discussions | mean | 95 %"
 MEASURE_HEADINGS = "measure | of | happened | n | share | 95 %"
 
 
-def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]:
-    """Return runs by name; `qrels` are judgments of passages that replace the questions' own gold passages.
-
-    Errors: see `gathered`.
-    """
+def compare_runs(names: Sequence[str], against: str | None) -> None:
+    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
+    from sottovoce.report.comparison import compared, waiting
     from sottovoce.report.sources import gathered
 
     runs = gathered(names).runs
-    if qrels is not None:
-        judgments = _read_qrels(qrels)
-        for run in runs.values():
-            run.judge_passages(judgments)
-    return runs
-
-
-def _read_qrels(path: Path) -> Qrels:
-    """Read relevance judgments in TREC's format."""
-    try:
-        import pytrec_eval
-    except ImportError as error:
-        raise UsageError("--qrels needs pytrec-eval-terrier: pip install 'sottovoce[eval]'") from error
-    try:
-        judgments: Qrels = pytrec_eval.parse_qrel(filter(str.strip, text_of(path).splitlines()))
-    except (OSError, ValueError, AssertionError) as error:
-        why = str(error) or "a passage is judged twice"
-        raise UsageError(f"{str(path)!r} cannot be read as qrels: {why}; expected lines `qid 0 docid rel`") from error
-    return judgments
-
-
-def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None = None) -> None:
-    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
-    from sottovoce.report.comparison import compared, waiting
-
-    runs = read_runs(names, qrels)
     show("\n".join([compared(runs, against), *waiting(runs)]).rstrip("\n"))
 
 
 def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three."""
-    from sottovoce.analysis.statistics import check_installed
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.matching import baselines, with_pilots
     from sottovoce.experiments.runner import RowRunner
@@ -89,15 +60,16 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     print(f"saved next to {one_line(str(folder))}")
 
 
-def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None) -> None:
+def show_measures(names: Sequence[str], by: By | None) -> None:
     """Print the measures of each run, overall and by round, agent, model and limit, or by one of them.
 
     Scores follow: ours, EM, F1 and named of texts, those of the papers' programs, and of retrieval if gold passages are
     known.
     """
     from sottovoce.analysis.discussion_metrics import observed, rates
+    from sottovoce.report.sources import gathered
 
-    for name, run in read_runs(names, qrels).items():
+    for name, run in gathered(names).runs.items():
         discussions = observed(run.records.values())
         if not discussions:
             raise UsageError(f"run {name!r} has no answers to measure; expected questions with a target that ended")
@@ -121,3 +93,44 @@ def _score_cells(run: Run) -> list[list[str]]:
     order = ("ours", "EM", "F1", "named", *SCORERS, *OF_RETRIEVAL)
     known = {name: means[name] for name in order if name in means}
     return [[name, str(mean.n), figure(mean.value), interval(mean.low, mean.high)] for name, mean in known.items()]
+
+
+RIGHT_HEADINGS = "rater | answers | right | 95 %"
+AGREEMENT_HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
+
+
+def judge_run(name: str, model: str, limits: Limits) -> None:
+    """Judge the answers of a run that are not judged yet; print shares of right answers and agreements of raters."""
+    from sottovoce.analysis.llm_judge import agreements, judge_questions, judge_settings, raters
+    from sottovoce.cli.run_screen import shown_row
+    from sottovoce.runs.manifest import new_manifest
+    from sottovoce.runs.start import continue_run
+
+    check_installed()
+    folder = run_directory.find_run(name)
+    with resumable("all verdicts are kept"):
+        questions = judge_questions(load_run(folder))
+        check_no_link(folder / JUDGED)
+        settings = judge_settings(model)
+        head = new_manifest("single", settings, questions, origin="(answers to judge)")
+        judged = continue_run(head, questions, folder / JUDGED)
+        Job(limits, shown_row).run(JUDGED, judged, settings)
+    verdicts = raters(load_run(folder), judged)
+    rights = (
+        [rater, str(len(given)), *share_cells(share([*map(float, given.values())]))]
+        for rater, given in verdicts.items()
+    )
+    show(table(RIGHT_HEADINGS, rights) + "\n")
+    cells = (
+        [
+            f"{pair.left} and {pair.right}",
+            str(pair.n),
+            *share_cells(pair.same),
+            "" if pair.kappa is None else f"{pair.kappa:.2f}",
+        ]
+        for pair in agreements(verdicts)
+    )
+    show(table(AGREEMENT_HEADINGS, cells))
+    print(f"\nsaved in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
+    if judged.unfinished:
+        raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; {SAME_COMMAND} resumes")

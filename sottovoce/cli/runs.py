@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
-from sottovoce.cli.option_models import Output
-from sottovoce.cli.options import argument
+from sottovoce.cli.options import Output, argument
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.files import EXPERIMENT, FORCE, OutputFile
@@ -26,15 +25,11 @@ from sottovoce.runs.log import LOG, last_line
 
 if TYPE_CHECKING:
     from sottovoce.runs.run import Run
-    from sottovoce.settings import Settings
 
 commands = Commands("runs")
 WHICH = "A run's name as `runs list` shows it, or the beginning of one; `latest`; or a folder."
 RUN = argument(WHICH, "RUN")
 RUNS = argument("Runs, as for `runs show`; an experiment's folder stands for all its runs.", "RUN")
-QRELS = Field(
-    default=None, description="TREC relevance judgments (qid 0 docid rel) to use instead of the questions' own."
-)
 
 
 class Named(Checked):
@@ -64,7 +59,6 @@ class ExportOptions(Checked):
         default=None,
         description="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels, inspect (EvalLog). "
         "If not set: by the file's name.",
-        json_schema_extra={"also": "--to"},
     )
     force: bool = Field(default=False, description=FORCE)
 
@@ -84,7 +78,6 @@ class CompareOptions(RunNames):
         description="Compare one run with a single agent and with self-consistency at the same cost; starts both as "
         "new runs.",
     )
-    qrels: Path | None = QRELS
     trust_paths: bool = TRUST_PATHS
 
 
@@ -96,7 +89,6 @@ class MeasuresOptions(RunNames):
         description="Show only the measures by round, agent, model, or limit (no agreement within N rounds). "
         "If not set: all.",
     )
-    qrels: Path | None = QRELS
 
 
 class ReportOptions(RunNames):
@@ -124,10 +116,6 @@ class JudgeOptions(Checked):
 
     name: str = argument("A finished run, as for `runs show`.", "RUN", default="latest")
     model: str = Field(default="smollm2", description="Model of the judge, as for --model of a scheme.")
-    labels: Path | None = Field(
-        default=None,
-        description='Verdicts of people, as JSON Lines: {"question": ID, "right": true}, and "seed" if it is not 0.',
-    )
 
 
 class RemoveOptions(Checked):
@@ -211,13 +199,10 @@ def resume(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
     trust.check(begun, what, run.folder.parent)
     settings = trust.applied(begun)
     if settings != begun:
-        raise UsageError(f"{what} was started in {_sandbox(begun)}; resume it there, or start another run")
+        known = begun.model_dump()
+        sandbox = f"the sandbox {known['sandbox']!r}, {'with' if known['unsafe'] else 'without'} --unsafe"
+        raise UsageError(f"{what} was started in {sandbox}; resume it there, or start another run")
     run_and_show(resume_run(run, settings=settings), settings, limits, output)
-
-
-def _sandbox(settings: Settings) -> str:
-    known = settings.model_dump()
-    return f"the sandbox {known['sandbox']!r}, {'with' if known['unsafe'] else 'without'} --unsafe"
 
 
 @commands.add(ExportOptions)
@@ -240,7 +225,7 @@ def compare(options: CompareOptions) -> None:
     from sottovoce.cli.run_tables import compare_matched, compare_runs
 
     if options.matched is None:
-        compare_runs(options.names, options.against, options.qrels)
+        compare_runs(options.names, options.against)
     else:
         compare_matched(options.names, options.matched, Trust(trust_paths=options.trust_paths))
 
@@ -250,7 +235,7 @@ def measures(options: MeasuresOptions) -> None:
     """Show how discussion changed answers: accuracy, agreement, flips, kinds of error, and quality of retrieval."""
     from sottovoce.cli.run_tables import show_measures
 
-    show_measures(options.names, options.by, options.qrels)
+    show_measures(options.names, options.by)
 
 
 @commands.add(ReportOptions)
@@ -286,9 +271,9 @@ def verify(options: VerifyOptions, trust: Trust) -> int:
 @commands.add(JudgeOptions, Limits)
 def judge(options: JudgeOptions, limits: Limits) -> None:
     """Let a model judge whether a run's answers are right, and show how far raters agree; resumable."""
-    from sottovoce.cli.judge import judge_run
+    from sottovoce.cli.run_tables import judge_run
 
-    judge_run(options.name, options.model, options.labels, limits)
+    judge_run(options.name, options.model, limits)
 
 
 @commands.add(RemoveOptions)

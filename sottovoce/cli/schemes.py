@@ -9,8 +9,9 @@ from contextlib import nullcontext
 from typing import Any
 
 from sottovoce.cli.command import SchemeCommands, typed
-from sottovoce.cli.option_models import Output, check_place
-from sottovoce.core.errors import UsageError
+from sottovoce.cli.options import Output
+from sottovoce.core.errors import UsageError, command
+from sottovoce.core.files import RUN, check_folder
 from sottovoce.core.text import one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained, knowledge
@@ -22,7 +23,7 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
     """Run a scheme on a question or many, and show the run."""
     check_trained(scheme, settings, typed(), asks=options.chosen)
     questions, origin = questions_of(options, settings)
-    check_place(output)
+    _check_place(output)
     title = " · ".join([scheme.replace("_", "-"), settings.protocol, ", ".join(dict.fromkeys(settings.model))])
     with _loading(output, title):
         # Late: torch takes seconds, and errors in the request are reported first.
@@ -34,8 +35,17 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
     run_and_show(run, settings, limits, output)
 
 
+def _check_place(output: Output) -> None:
+    """Check that the folder of `--save` can be written and has no run yet."""
+    if output.save is not None:
+        if (output.save / RUN).exists():
+            again = command("runs", "resume", str(output.save))
+            raise UsageError(f"{str(output.save)!r} already contains a run; take another, or continue: {again}")
+        check_folder(output.save, "--save", RUN)
+
+
 def _loading(output: Output, title: str) -> Any:  # Any: a context manager
-    from sottovoce.report.console import console_of, moves
+    from sottovoce.report.tables import console_of, moves
 
     console = console_of()
     if not moves(console) or output.as_json or output.quiet:
@@ -53,7 +63,7 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
     # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.cli.stepper import Session, Stops
     from sottovoce.graphs import scheme as scheme_named
-    from sottovoce.report.console import console_of
+    from sottovoce.report.tables import console_of
     from sottovoce.runs.runner import payload_store
 
     console = console_of()

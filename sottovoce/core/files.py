@@ -17,14 +17,14 @@ from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError
 
-RUN, EXPERIMENT, SEARCH, INDEX = "log.jsonl", "experiment.yaml", "study.json", "manifest.json"
-OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: "an index"}
+RUN, EXPERIMENT, INDEX = "log.jsonl", "experiment.yaml", "manifest.json"
+OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", INDEX: "an index"}
 """Folders that commands make, by the file that identifies each."""
 INDEXED = b'"retriever"'
 """A key in the manifest of an index; other programs also write files of that name."""
 STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 """Open files of this process, which may be regular files. Other paths below these folders may lead anywhere."""
-FORCE = "Overwrite an existing file; files in the folder of a run, an experiment, a search or an index stay."
+FORCE = "Overwrite an existing file; files in the folder of a run, an experiment or an index stay."
 
 
 def opened(path: str | Path) -> BufferedReader:

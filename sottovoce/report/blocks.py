@@ -15,7 +15,6 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.question import passage_of, shown
 from sottovoce.prompts.kinds import KINDS, kind_of, lettered
 from sottovoce.report import describe
-from sottovoce.report.interventions import in_words
 from sottovoce.runs.events import Level, Reset
 from sottovoce.runs.measures import ParseStatistics
 from sottovoce.runs.record import DiscussionRecord
@@ -89,7 +88,7 @@ def conclusion(run: DiscussionRecord) -> Block:
     took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_parsed(run.parsing)}"
     measures = [measures_line(decision["measures"])] if decision.get("measures") else []
     support = _aside_lines(describe.support(run, decision))
-    watched = [in_words(run, each) for each in run.interventions]
+    watched = [describe.intervened_in_words(run, each) for each in run.interventions]
     return Block("Decision", lines=(decided, *support, *judged, *_aside_lines([*watched, *measures, took])))
 
 

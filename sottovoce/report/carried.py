@@ -27,12 +27,8 @@ KILOBYTE = 1000
 class Carried:
     """A row at one point. Means are over the discussions that ended with a decision; None if unknown."""
 
-    run: str
     row: str
     point: str
-    protocol: str
-    probed: bool
-    """True if a probe replaced what the messages carried."""
     right: Share | None
     """The share of right answers, with failures as wrong."""
     message_bytes: float | None
@@ -60,11 +56,8 @@ def _carried(experiment: Experiment, name: str, run: Run, summaries: Mapping[str
         number = experiment.axis[1].get(row.point, 1)
         gain = (right.value - floor.failed_wrong.value) * number * KILOBYTE * len(done) / sum(sizes)
     return Carried(
-        run=name,
         row=row.name,
         point=row.point,
-        protocol=row.settings.protocol,
-        probed=row.settings.probe != "none",
         right=right,
         message_bytes=fmean(sizes) if sizes else None,
         computed=fmean(sum(map(computed_tokens, record.messages)) for record in done) if done else None,
@@ -95,21 +88,6 @@ def carried_table(experiment: Experiment, rows: Sequence[Carried]) -> Table:
     gain = [f"{noun or 'right'} per kB"] * bool(experiment.floor)
     headings = ["row", "point", "right", "95 %", "bytes a message", "positions", "seconds, in parallel", *gain]
     return Table(tuple(headings), tuple(_cells(row)[: len(headings)] for row in rows))
-
-
-def carried_note(experiment: Experiment) -> str:
-    """Return a sentence for each column of the table that needs one."""
-    noun, _ = experiment.axis
-    by = f" x {noun}" if noun else ""
-    gain = (
-        f" {noun or 'right'} per kB: (share right - share right of `{experiment.floor}` at the same point){by}, "
-        "divided by the kB (1,000 bytes) of the messages heard in a discussion."
-    )
-    return (
-        "Failures count as wrong. Bytes a message: what a message that another agent heard carried besides words, or "
-        "its words in UTF-8 if it carried nothing else. Positions: those computed in a discussion (tokens read and not "
-        f"reused, latent steps, tokens written).{gain if experiment.floor else ''}"
-    )
 
 
 def _cells(row: Carried) -> tuple[str, ...]:

@@ -1,14 +1,15 @@
-"""Messages, votes and decisions in words, as all renderers of a transcript show them."""
+"""Messages, votes, decisions and interventions in words, as all renderers of a transcript show them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.text import counted, one_line, shortened
+from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import Viewpoint, abstaining, took, viewpoints
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
@@ -185,3 +186,39 @@ def _sureness(cast: Vote) -> str:
     named = [f"{name} {cast[name]:g}" for name in ("confidence", "weight") if name in cast]
     named += [*([cast["note"]] if "note" in cast else []), *([took(cast)] if took(cast) else [])]
     return f" ({', '.join(named)})" if named else ""
+
+
+# Interventions; a world classifies the messages that were withheld (`Scheme.truth`)
+
+
+def interventions(records: Sequence[DiscussionRecord]) -> list[str]:
+    """Describe the interventions of a run in a few lines; [] if nothing was monitored."""
+    found = [(record, entry) for record in records for entry in record.interventions]
+    if not found:
+        watched = any(record.settings.get("watch") for record in records)
+        return ["monitors did not intervene"] if watched else []
+    in_all = f"{sum(bool(record.interventions) for record in records):,} of {counted(len(records), 'discussion')}"
+    actions = _counts(entry["what"] for _, entry in found)
+    classes = _counts(name for record, intervened in found if (name := true_class(record, intervened)))
+    summary = f"{counted(len(found), 'intervention')} in {in_all}: {actions}"
+    return [summary, *([f"true classes of the withheld messages: {classes}"] if classes else [])]
+
+
+def true_class(record: DiscussionRecord, intervened: Intervened) -> str:
+    """Return the true class of a withheld message; empty if the scheme does not classify it."""
+    known, place = scheme(record.scheme).truth, (intervened["epoch"], intervened["round"], intervened["turn"])
+    said = (intervened["agent"], intervened["act"], intervened["attempt"])
+    message = next((message for message in record.messages if message.place == place + said), None)
+    return known(message) if known is not None and message is not None else ""
+
+
+def _counts(names: Iterable[str]) -> str:
+    return ", ".join(f"{n:,} {one_line(name)}" for name, n in Counter(names).most_common())
+
+
+def intervened_in_words(run: DiscussionRecord, intervened: Intervened) -> str:
+    """Return what an intervention did, when and why, and what was wrong by the truth, if that is known."""
+    after = f" after {counted(intervened['epoch'], 'reset')}" if intervened["epoch"] else ""
+    when = f", turn {intervened['round'] + 1}{after}"
+    by_truth = f"; by the truth: {one_line(wrong)}" if (wrong := true_class(run, intervened)) else ""
+    return f"{intervention(intervened, when)}{by_truth}"

@@ -23,7 +23,6 @@ from sottovoce.runs.run import Run
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
 """Text as text; ids from a fixed salt, not random. Any: matplotlib's type names every key."""
 SIZE = (6.2, 3.4)  # inches
-LINES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
 APART = 0.05  # distance between the intervals of two runs, in rounds
 COLUMNS = 2  # of a legend
@@ -32,11 +31,8 @@ NAME = 40  # characters of a run's name in a legend
 
 
 def looks(runs: Iterable[str]) -> dict[str, dict[str, Untyped]]:
-    """Return a color, a line style and a marker for each run, for use in all plots of a page."""
-    return {
-        run: {"color": f"C{at % 10}", "linestyle": LINES[at % len(LINES)], "marker": MARKERS[at % len(MARKERS)]}
-        for at, run in enumerate(runs)
-    }
+    """Return a color and a marker for each run, for use in all plots of a page."""
+    return {run: {"color": f"C{at % 10}", "marker": MARKERS[at % len(MARKERS)]} for at, run in enumerate(runs)}
 
 
 Looks = Mapping[str, Mapping[str, Untyped]]
@@ -48,8 +44,6 @@ class Plot:
 
     svg: Markup
     caption: str
-    wide: bool = False
-    """True for a plot that needs the full width of the page."""
 
 
 def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:

@@ -1,25 +1,34 @@
-"""The report of saved runs: their tables, plots and discussions on one page."""
+"""The report of saved runs: their tables, plots and discussions on one HTML page, which makes no requests.
+
+Output of models is data: jinja escapes it, and JSON has every "<" as an escape, so that no text can end the element
+that contains it. A policy in the page allows its own script, by digest, and no request at all.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from sottovoce.analysis.compare import Comparison, Summary
-from sottovoce.core.any_types import JSON, JSONValue
+from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.errors import UsageError, command
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
-from sottovoce.report import interventions
-from sottovoce.report.carried import carried, carried_note, carried_table
+from sottovoce.report import describe
+from sottovoce.report.carried import carried, carried_table
 from sottovoce.report.comparison import Table, comparison_of, published_table, sentences, tables
 from sottovoce.report.discussions import of_runs
-from sottovoce.report.page import embedded, image, page
-from sottovoce.report.plots import Plot, plots
+from sottovoce.report.plots import plots
 from sottovoce.report.sources import Gathered
 from sottovoce.report.tables import share_cells
 from sottovoce.report.tensors import Tensors, Words
-from sottovoce.runs import card as runs_card
 from sottovoce.runs.cost import BYTES
 from sottovoce.runs.run import Run
 
@@ -42,10 +51,9 @@ def report(content: Gathered) -> str:
     beside = published_table(experiment, content.runs) if experiment else []
     carrying = [carried_table(experiment, rows)] if experiment and rows else []
     verdicts = sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes))
-    pictures = [Plot(image(each.svg, each.name), each.name, wide=True) for each in content.pictures]
     listed = [(row, embedded(items)) for row, items in of_runs(content.runs.values(), tensors)]
     index = [row for row, _ in listed]
-    return page(
+    return _page(
         title=f"Report of {', '.join(content.runs)}",
         unfinished=content.unfinished,
         about=content.about,
@@ -53,11 +61,10 @@ def report(content: Gathered) -> str:
         what=what_was_run(content.runs),
         tables=[*carrying, *tables(comparison), *(each for each, _ in beside)],
         sentences=[
-            *([carried_note(experiment)] if experiment and rows else []),
             *(each for _, each in beside),
             *verdicts,
         ],
-        plots=[*plots(content.runs, comparison.runs), *pictures],
+        plots=plots(content.runs, comparison.runs),
         runs=list(content.runs),
         seeds=sorted({row["seed"] for row in index}),
         outcomes=list(dict.fromkeys(row["outcome"] for row in index)),
@@ -102,7 +109,7 @@ def _notes(content: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:
     monitored = [
         f"{name}: {line}"
         for name, run in content.runs.items()
-        for line in interventions.summary([*run.records.values()])
+        for line in describe.interventions([*run.records.values()])
     ]
     stopped = [f"{name} was stopped: {run.why}" for name, run in content.runs.items() if run.why]
     of_runs = [f"{name}: {note}" for name, run in content.runs.items() for note in run.notes]
@@ -121,7 +128,7 @@ DIGEST = 12
 def card(run: Run) -> JSON:
     """Return the card of a finished run; else the manifest and progress."""
     if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
-        return runs_card.card(run)
+        return run.card()
     progress = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
     return {**run.manifest.model_dump(mode="json"), **progress}
 
@@ -173,3 +180,40 @@ def _facts(run: Run) -> dict[str, str]:
 
 def _value(value: JSONValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+# The page
+
+TEMPLATES = Path(__file__).parent / "templates"
+SCRIPTS = ("unpacked.js", "list.js", "tokens.js", "viewer.js")
+"""In the order in which they are loaded."""
+
+
+def _page(**parts: Untyped) -> str:
+    """Return the page from the template."""
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"embedded": embedded, "pretty": partial(json.dumps, ensure_ascii=False, indent=2)}
+    digest = b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
+    template = environment.get_template("page.html")
+    return template.render(script=Markup(_script()), style=Markup(_read("page.css")), policy=policy, **parts)
+
+
+def embedded(data: object) -> Markup:
+    """Return data as JSON for a script element."""
+    return Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+@cache
+def _script() -> str:
+    return "".join(map(_read, SCRIPTS))
+
+
+def _read(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")

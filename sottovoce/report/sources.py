@@ -1,4 +1,4 @@
-"""Saved runs by name, including rows of experiments, and for a report the plots of searches."""
+"""Saved runs by name, including rows of experiments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sottovoce.analysis.compare import Against
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.core.files import EXPERIMENT, SEARCH, bytes_of
+from sottovoce.core.files import EXPERIMENT
 from sottovoce.core.text import counted
 from sottovoce.experiments.files import read_experiment, runs_in
 from sottovoce.experiments.schema import Experiment
@@ -17,21 +17,11 @@ from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A plot that a search left in its folder."""
-
-    name: str
-    svg: bytes
-
-
 @dataclass
 class Gathered:
     """The runs of a report, by their names in it."""
 
     runs: dict[str, Run] = field(default_factory=dict)
-    pictures: list[Picture] = field(default_factory=list)
-    """The plots of searches."""
     about: list[str] = field(default_factory=list)
     """The descriptions of the experiments."""
     against: Against = None
@@ -52,43 +42,34 @@ class Gathered:
     def unfinished(self) -> str:
         """The first line of a report: what is not over, or failed; empty if all discussions have a decision."""
         ended, total = self.ended
-        statuses = {name: [record.status for record in run.records.values()] for name, run in self.runs.items()}
-        failed = sum(of_run.count("failed") for of_run in statuses.values())
+        counts = {name: run.counts for name, run in self.runs.items()}
         left = {
-            "open": [name for name, of_run in statuses.items() if {*of_run} - {"done", "failed"}],
+            "open": [name for name, each in counts.items() if each.done + each.failed < each.discussions],
             "not started": self.waiting,
-            "failed": [name for name, of_run in statuses.items() if "failed" in of_run],
+            "failed": [name for name, each in counts.items() if each.failed],
         }
         named = "; ".join(f"{how}: {', '.join(names)}" for how, names in left.items() if names)
-        if ended == total and not self.waiting:
-            return f"{failed:,} of {counted(total, 'discussion')} failed ({named})" if failed else ""
-        but = f", {failed:,} of them failed" if failed else ""
-        return f"unfinished: {ended:,} of {counted(total, 'discussion')} ended{but} ({named})"
+        begin = "unfinished: " if left["open"] or self.waiting else ""
+        return f"{begin}{ended:,} of {counted(total, 'discussion')} ended ({named})" if named else ""
 
 
 def gathered(names: Sequence[str]) -> Gathered:
-    """Read runs, rows of experiments and the plots of searches by name or folder.
+    """Read runs and rows of experiments by name or folder.
 
     Raises:
         RecordError: a run does not exist, or is damaged.
-        UsageError: a name occurs twice, or only searches were named.
+        UsageError: a name occurs twice.
     """
     content = Gathered()
     for name in names:
         _gather(name, content)
     if len(names) > 1:
         content.against = content.experiment = None
-    if not content.runs:
-        raise UsageError("only searches were named; name a run too")
     return content
 
 
 def _gather(name: str, content: Gathered) -> None:
     for folder in (Path(name), run_directory.runs_folder() / name):
-        if (folder / SEARCH).exists():
-            plots, search = sorted(folder.glob("*.svg")), folder.resolve().name
-            content.pictures += [Picture(f"{search}: {file.stem}", bytes_of(file)) for file in plots]
-            return
         if (folder / EXPERIMENT).exists():
             experiment = read_experiment(folder / EXPERIMENT)
             content.against, content.experiment = experiment.baselines, experiment

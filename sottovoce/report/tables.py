@@ -1,19 +1,20 @@
-"""Tables in Markdown, their layout on a terminal, and the format of shares, intervals and p values in cells."""
+"""Tables in Markdown, the console that prints them, and the format of shares, intervals and p values in cells."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
+from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from sottovoce.analysis.statistics import Share
-from sottovoce.core.text import figure
-from sottovoce.report.console import console_of
+from sottovoce.core.text import ERRORS, figure
 
 MARKDOWN = re.compile(r"^\|.*\|\n\|[-|]+\|(?:\n\|.*\|)*$", re.MULTILINE)
 """A table in the form that `table` writes."""
@@ -119,3 +120,33 @@ def percent(part: float) -> str:
 def p_value(p: float | None) -> str:
     """Return a p value to three decimal places; empty for None."""
     return "" if p is None else f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+class ReadableConsole(Console):
+    """A console that escapes what the encoding lacks before lines are laid out; later, borders would be cut."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render as rich does, after escaping texts."""
+        encoding = (options or self.options).encoding
+        if isinstance(renderable, Text) and not encoding.startswith("utf"):
+            renderable = _encodable(renderable, encoding)
+        return super().render(renderable, options)
+
+
+def console_of() -> Console:
+    """Return a console that prints texts of models as data, without markup, emoji names or highlighting."""
+    return ReadableConsole(markup=False, emoji=False, highlight=False)
+
+
+def moves(console: Console) -> bool:
+    """Return whether output can be overwritten: on a terminal that is not a dumb one."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+def _encodable(text: Text, encoding: str) -> Text:
+    """Return a text that can be encoded; a changed one loses its shades, whose positions no longer fit."""
+    plain = text.plain.encode(encoding, ERRORS).decode(encoding)
+    if plain == text.plain:
+        return text
+    layout: dict[str, Any] = {name: getattr(text, name) for name in ("style", "justify", "overflow", "no_wrap", "end")}
+    return Text(plain, **layout)  # Any: each as rich has it

@@ -69,20 +69,12 @@ class Trust(Checked):
         return f"{sentence}, and only this command line may choose one; add --sandbox isolated"
 
     def check(self, settings: Settings, subject: str, folder: Path | None = None) -> None:
-        """Check that the command line allows all that the settings name.
-
-        Raises:
-            UsageError: see `lacking`.
-        """
+        """Check that the command line allows all that the settings name. Errors: see `lacking`."""
         _refuse(self.lacking(settings, subject, folder))
 
     def check_paths(self, settings: Settings, subject: str, folder: Path | None = None) -> None:
         """Check that the command line allows the paths and servers of the settings. Errors: see `lacking`."""
         _refuse(self.closed(settings, subject, folder))
-
-    def check_model(self, name: str, subject: str) -> None:
-        """Check that the command line allows a model. Errors: see `check`."""
-        self.check_paths(Settings(model=[name]), subject)
 
     def applied(self, settings: AnySettings) -> AnySettings:
         """Return the settings with the sandbox of this command line."""

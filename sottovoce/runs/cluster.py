@@ -165,11 +165,7 @@ def _save(ray: Any, ref: Any, keys: list[Key], run: Run, store: PayloadStore, ob
 
 
 def _gpus(ray: Any, settings: Settings, limits: Limits) -> float:
-    """Return the GPUs of a worker: as asked for, else one if the cluster has any and the models may use it.
-
-    Raises:
-        UsageError: a worker is to have several, but its models would use one.
-    """
+    """Return the GPUs of a worker: as asked for, else one if the cluster has any and the models may use it."""
     requested, cpu = limits.gpus_per_worker, all(device == "cpu" for device in settings.device)
     if requested is None:
         return 0 if cpu or "GPU" not in ray.cluster_resources() else 1

@@ -41,12 +41,6 @@ GOTO = "__goto__"
 """The key of a recorded update with the nodes that run next, if the node returned a `Command`."""
 
 
-def thread_of(key: Key) -> str:
-    """Return the name of a discussion's thread."""
-    question, seed = key
-    return f"{seed}/{question}"
-
-
 class LiveDiscussion:
     """A discussion of a run, from its first step to its decision; recorded steps are repeated."""
 
@@ -76,7 +70,7 @@ class LiveDiscussion:
             RecordError: the log is damaged: its steps cannot be repeated.
             Exception: whatever ended it; what was recorded before stays.
         """
-        thread = thread_of(self._key)
+        thread = f"{self._key[1]}/{self._key[0]}"
         config: RunnableConfig = {
             "configurable": {"thread_id": thread, DISCUSSION: self},
             "callbacks": [Listener(self._record_prompt)],

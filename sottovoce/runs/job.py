@@ -92,11 +92,7 @@ def _spent(runs: Iterable[Run]) -> tuple[int, int]:
 
 @contextmanager
 def resumable(saved: str) -> Iterator[None]:
-    """Turn Ctrl-C into the error that says what is saved, and that the same command resumes.
-
-    Raises:
-        StoppedError: the user stopped the job.
-    """
+    """Turn Ctrl-C into the error that says what is saved, and that the same command resumes."""
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -68,11 +68,6 @@ class Limits(Checked):
             raise UsageError("--gpus-per-worker belongs to --workers; add --workers ray, or leave it out")
         return self
 
-    @property
-    def counts(self) -> bool:
-        """True if calls or tokens are limited."""
-        return self.call_limit is not None or self.token_limit is not None
-
     def reached(self, calls: int, tokens: int) -> str:
         """Return the limit that is reached, in words; empty if none is."""
         taken = (("call", calls, self.call_limit), ("token", tokens, self.token_limit))
@@ -85,7 +80,6 @@ class Limits(Checked):
 
 
 Currency = Literal["flops", "tokens"]
-UNITS: dict[Currency, str] = {"flops": "FLOPs", "tokens": "tokens"}
 
 
 class Budget(BaseModel):
@@ -110,4 +104,4 @@ class Budget(BaseModel):
 
     def in_words(self, amount: float) -> str:
         """Return an amount with its unit."""
-        return f"{amount:.3g} {UNITS[self.by]}" if self.by == "flops" else f"{amount:,.0f} {UNITS[self.by]}"
+        return f"{amount:.3g} FLOPs" if self.by == "flops" else f"{amount:,.0f} tokens"

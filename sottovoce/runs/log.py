@@ -142,7 +142,8 @@ def read(folder: Path, wrong_in: Callable[[bytes], str] | None = None) -> tuple[
             if sound + len(line) < len(data):
                 raise RecordError(f"run {str(path)!r} is damaged: line {number} is not a line of a log; {REPAIR}")
             break
-        if wrong_in is not None and of_this_version(lines[0] if lines else parsed_line):
+        head = lines[0] if lines else parsed_line  # the lines of other versions cannot be checked
+        if wrong_in is not None and (head.get("format"), head.get("version")) == (FORMAT, VERSION):
             _check(wrong_in(line), number, parsed_line, path)
         # The first line may name files whose bytes are not text.
         lines.append(_without_surrogates(line, parsed_line) if lines else parsed_line)
@@ -158,11 +159,6 @@ def _without_surrogates(line: bytes, parsed_line: JSON) -> JSON:
 
     whole: JSON = json.loads(encodable(json.dumps(parsed_line, ensure_ascii=False)))
     return whole
-
-
-def of_this_version(head: JSON) -> bool:
-    """Return whether this version writes logs with such a first line; it cannot check the lines of others."""
-    return (head.get("format"), head.get("version")) == (FORMAT, VERSION)
 
 
 def _check(wrong: str, number: int, parsed_line: JSON, path: Path) -> None:

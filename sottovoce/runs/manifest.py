@@ -124,7 +124,9 @@ def new_manifest(
     Raises:
         UsageError: a model, a prompt pack or a monitor cannot be read.
     """
-    chat_models = _models_of(settings, models)
+    from sottovoce.monitors.monitor import monitor_of  # late: numpy
+
+    chat_models, monitors = _models_of(settings, models), [monitor_of(name) for name in settings.watch]
     packs = (
         {}
         if settings.prompts
@@ -140,7 +142,7 @@ def new_manifest(
         packs=packs,
         answers={name: wording(settings, model) for name, model in chat_models.items()},
         models={name: _described(model) for name, model in chat_models.items() if isinstance(model, HookedChatModel)},
-        monitors=_monitors(settings),
+        monitors=digest([each.model_dump(mode="json") for each in monitors]) if monitors else "",
     )
 
 
@@ -162,12 +164,6 @@ def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) ->
 def digest(data: JSONValue) -> str:
     """Return the sha256 of plain JSON."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-
-
-def _monitors(settings: Settings) -> str:
-    from sottovoce.monitors.monitor import monitor_of  # late: numpy
-
-    return digest([monitor_of(name).model_dump(mode="json") for name in settings.watch]) if settings.watch else ""
 
 
 def _models_of(settings: Settings, in_code: Models) -> dict[str, BaseChatModel]:

@@ -29,8 +29,6 @@ FOUND, ALL_FOUND = "gold found", "all gold found"
 RECALLS, GAIN = (5, 10), 10
 """Cut-off ranks of recall, and of nDCG."""
 OF_RETRIEVAL = (*(f"recall@{k}" for k in RECALLS), f"nDCG@{GAIN}", FOUND, ALL_FOUND)
-Qrels = dict[str, dict[str, int]]
-"""Grade of each judged passage by question; a grade of 0 or less means not relevant."""
 SEARCHERS = ("library", "environment")
 """Agents whose messages list retrieved passages."""
 
@@ -45,19 +43,8 @@ def bare(name: str) -> str:
 
 
 def retrieval(question: Question, messages: Iterable[Message]) -> dict[str, float]:
-    """Return the measures of a question; {} if its gold passages are unknown, or nothing was looked up."""
-    return measured(gold_of(question), messages)
-
-
-def gold_of(question: Question) -> dict[str, int]:
-    """Return the grade of each of a question's gold passages; {} if none are known."""
-    gold = question.get("gold_passages") or {}
-    return dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
-
-
-def measured(gold: Mapping[str, int], messages: Iterable[Message]) -> dict[str, float]:
-    """Return the measures by judgments: a grade for each passage, 0 if it is not relevant."""
-    relevant = _relevant(gold)
+    """Return the measures of a question by its judgments; {} if these are unknown, or nothing was looked up."""
+    relevant = _relevant(gold_of(question))
     looked_up = [message for message in messages if message.source == "rule" and message.agent in SEARCHERS]
     if not relevant or not looked_up:
         return {}
@@ -70,6 +57,12 @@ def measured(gold: Mapping[str, int], messages: Iterable[Message]) -> dict[str, 
         FOUND: float(bool(names)),
         ALL_FOUND: float(len(names) == len(relevant)),
     }
+
+
+def gold_of(question: Question) -> dict[str, int]:
+    """Return the grade of each of a question's gold passages; {} if none are known."""
+    gold = question.get("gold_passages") or {}
+    return dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
 
 
 def ranking(messages: Iterable[Message]) -> list[tuple[str, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,7 +13,7 @@ from typing import Any
 from sottovoce.channels.store import DIGEST, SUFFIX, default_root
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.core.files import bytes_of, opened
+from sottovoce.core.files import bytes_of
 from sottovoce.runs import run_directory
 from sottovoce.runs.log import LOG, in_use, read
 from sottovoce.runs.log_lines import wrong_in
@@ -74,7 +73,8 @@ def _of_run(folder: Path, checkpoints: Sequence[str]) -> Place:
         place.keep_reason = f"{str(link)!r} is a link, and may lead to the payloads of another run"
         return place
     try:
-        place.named = named_by_run(folder)
+        lines, _, _ = read(folder, wrong_in)
+        place.named = collected((each for line in lines for each in _digests_in(line)), folder.name)
         place.keep_reason = "it is running" if in_use(folder) else ""
     except RecordError as error:
         place.keep_reason = str(error)
@@ -90,17 +90,6 @@ def wrong(digest: str, path: Path | None) -> str:
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     return "" if found == digest else f"is damaged: the file of {size_of(path)} bytes has another digest"
-
-
-def protocol_of(path: Path) -> str:
-    """Return the protocol in the header of a payload's file; "?" if it cannot be read."""
-    try:
-        with opened(path) as file:
-            head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        (label,) = head["__metadata__"].values()
-        return str(json.loads(label)["protocol"])
-    except (OSError, ValueError, KeyError, TypeError, MemoryError, OverflowError):
-        return "?"
 
 
 def size_of(path: Path) -> int:
@@ -120,16 +109,6 @@ def runs_in(folders: Iterable[Path]) -> list[Path]:
             raise UsageError(f"{str(folder)!r} is not a folder; give one that contains runs")
         folders_of_runs |= dict.fromkeys(log.parent.resolve() for log in sorted(folder.rglob(LOG)))
     return list(folders_of_runs)
-
-
-def named_by_run(folder: Path) -> Named:
-    """Return the payloads that a run's log and its own checkpoints name, withdrawn messages included.
-
-    Raises:
-        RecordError: the log or the checkpoints cannot be read.
-    """
-    lines, _, _ = read(folder, wrong_in)
-    return collected((each for line in lines for each in _digests_in(line)), str(folder.name))
 
 
 def named_by_checkpoints(where: str) -> Named:

@@ -178,10 +178,6 @@ class DiscussionRecord(BaseModel):
             for round in self.answered()
         ]
 
-    def last_texts(self) -> list[str]:
-        """Return the replies of the last round in which answers were stated; [] if there is none."""
-        return [each.full_text for each in (self.answered() or [{}])[-1].values()]
-
     def withdrew(self, message: Message) -> bool:
         """Return whether a later reset withdrew a message; a reset keeps messages from before its cut."""
         return any(message.time >= tuple(reset.cut) for reset in self.resets[message.epoch :])

@@ -45,12 +45,6 @@ class Branches:
     with_it: Branch
     without: Branch
 
-    @property
-    def parted(self) -> Message | None:
-        """The first message of `without` that `with_it` does not have; None if there is none."""
-        said = {(message.place, message.text) for message in self.with_it.messages if not message.withdrawn}
-        return next((each for each in self.without.messages if (each.place, each.text) not in said), None)
-
 
 def never(run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
     """Let every message pass: a watch that never intervenes."""

@@ -7,11 +7,13 @@ RUN/judged/     the run in which a model judged the answers, if any
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -20,13 +22,13 @@ from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.any_types import JSON
 from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import RecordError, UsageError, command
+from sottovoce.core.files import bytes_of
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import Update
 from sottovoce.runs.cost import Cost
 from sottovoce.runs.events import Asked, Event, LoggedEvent, from_json, to_json
 from sottovoce.runs.log import LOCK, LOG, Log, read
 from sottovoce.runs.manifest import RunManifest
-from sottovoce.runs.measures import OF_RETRIEVAL, Qrels, bare, measured
 from sottovoce.runs.record import DiscussionRecord, abstains
 from sottovoce.runs.results import Result, Results
 
@@ -65,8 +67,6 @@ class Run:
         self.status: Status = "running"
         self.verdicts: dict[Key, float] = {}
         """The verdicts of an LLM judge on the answers, 1 for right, if one was asked (see `analysis.llm_judge`)."""
-        self.qrels: Qrels | None = None
-        """Relevance judgments from the command line, which replace those of the questions."""
         self.why = ""
         """The reason why it was stopped."""
         self._log: Log | None = None
@@ -159,32 +159,37 @@ class Run:
     def results(self) -> Results:
         """Return the result of each discussion that ended."""
         ended = {key: record for key, record in self.records.items() if record.status in ("done", "failed")}
-        return Results(self._with_verdict(key, self._with_retrieval(record)) for key, record in ended.items())
-
-    def judge_passages(self, qrels: Qrels) -> None:
-        """Measure retrieval by these relevance judgments.
-
-        Raises:
-            UsageError: they judge none of the run's questions.
-        """
-        if not any(bare(question) in qrels for question, _ in self.records):
-            known = next((question for question, _ in self.records), "")
-            raise UsageError(f"the qrels judge {next(iter(qrels), 'nothing')!r}; expected questions such as {known!r}")
-        self.qrels = qrels
-
-    def _with_retrieval(self, record: DiscussionRecord) -> Result:
-        """Return a result; its retrieval is measured by the judgments of `judge_passages`, if there are any."""
-        result = record.result()
-        if self.qrels is None:
-            return result
-        gold = self.qrels.get(bare(result.question), {})
-        own = {name: value for name, value in result.measures.items() if name not in OF_RETRIEVAL}
-        return replace(result, measures={**own, **measured(gold, record.messages)})
+        return Results(self._with_verdict(key, record.result()) for key, record in ended.items())
 
     def _with_verdict(self, key: Key, result: Result) -> Result:
         """Add the judge's verdict to a result; abstentions are wrong without asking it."""
         said = self.verdicts.get(key, 0.0 if self.verdicts and result.abstained else None)
         return result if said is None else replace(result, measures={**result.measures, "judged": said})
+
+    def card(self) -> JSON:
+        """Return the card of a saved run: one page of JSON to publish with its figures.
+
+        Raises:
+            RecordError: the run is not over, so its figures could still change.
+        """
+        if going := sum(record.status not in ("done", "failed") for record in self.records.values()):
+            raise RecordError(
+                f"run {str(self.folder)!r} has {going} discussions that are not over; "
+                f"a card needs a run that is; continue it with {command('runs', 'resume', str(self.folder))}"
+            )
+        assert self.folder is not None, "read from a folder"
+        counts, whole = self.counts, self.results().scores("failed_wrong").values()
+        return {
+            "format": "sottovoce.card",
+            "version": 1,
+            **self.manifest.model_dump(mode="json", exclude={"format", "version"}),
+            "counts": counts.model_dump(),
+            "accuracy": counts.score / counts.scored if counts.scored else None,
+            "accuracy_failed_wrong": fmean(whole) if whole else None,
+            "cost": self.cost.model_dump(),
+            "nbytes": self.nbytes,
+            "log": hashlib.sha256(bytes_of(self.folder / LOG)).hexdigest(),
+        }
 
     def store(self) -> PayloadStore:
         """Return the store of the payloads of its messages."""

@@ -160,7 +160,8 @@ class Runner:
 
     def _failed(self, discussion: LiveDiscussion, error: Exception) -> bool:
         """Record a failed discussion; return whether the run continues."""
-        if _of_the_disk(error) or (isinstance(error, UsageError) and not self._run.spoken):
+        of_the_disk = _is_full(error) or isinstance(error, RecordError)  # that holds for all discussions
+        if of_the_disk or (isinstance(error, UsageError) and not self._run.spoken):
             return False
         with suppress(RecordError):  # the disk may be full by now: the first error counts
             discussion.fail(error)
@@ -173,7 +174,7 @@ class Runner:
             self._stop(why)
 
     def _reached(self) -> str:
-        if not self._limits.counts:
+        if self._limits.call_limit is None and self._limits.token_limit is None:
             return ""
         cost = self._run.cost
         return self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out)
@@ -200,8 +201,3 @@ def _is_full(error: BaseException) -> bool:
     """Return whether an error says that the disk is full, directly or as the cause of a PayloadError."""
     told = error.__cause__ if isinstance(error, PayloadError) else error
     return isinstance(told, OSError) and told.errno in FULL
-
-
-def _of_the_disk(error: Exception) -> bool:
-    """Return whether an error says that the run cannot be saved, which holds for all its discussions."""
-    return _is_full(error) or isinstance(error, RecordError)

@@ -1,4 +1,3 @@
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +10,6 @@ from sottovoce.core.errors import UsageError
 from sottovoce.report.comparison import markdown
 from sottovoce.report.report import headline
 from sottovoce.runs.results import Result
-from tests.analysis.simulated import answers, difficulties
 
 
 def run(scores: list[float], seed: int = 0, **more: object) -> list[Result]:
@@ -57,16 +55,6 @@ def test_seeds_of_a_question_are_a_cluster() -> None:
     assert found.accuracy == share([1, 0, 1, 1, 1, 0, 0, 1], [*"abcd"] * 2)
 
 
-def test_the_flops_of_a_run_with_hosted_models_are_not_known() -> None:
-    (found,) = compare({"nl": [*run([1], flops=1e9), Result("q9", flops=None)]}).runs
-    assert found.flops is None
-
-
-def test_a_run_of_which_all_failed_has_no_figures() -> None:
-    (found,) = compare({"nl": [Result("q0", failed=True, tokens_in=7)]}).runs
-    assert (found.accuracy, found.tokens_in, found.seconds) == (None, None, None)
-
-
 def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to() -> None:
     played = [game(f"g{i}", success=float(i % 2), precision=1.0 if i % 2 else None, turns=10 + i) for i in range(6)]
     comparison = compare({"nl": played, "debate": run([1, 0])})
@@ -77,12 +65,6 @@ def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to(
     at = lines.index("| run | success | precision | turns |")
     assert lines[at + 2] == "| `nl` | 0.5 (0.188 to 0.812) | 1 (0.439 to 1; of 3 games) | 12.5 (10.5 to 14.5) |"
     assert lines[at + 3] == "| `debate` |  |  |  |"
-
-
-def test_seeds_of_a_game_are_a_cluster_and_what_applies_to_none_has_no_mean() -> None:
-    played = [game(f"g{i}", seed, turns=10.0 * i, precision=None) for i in range(1, 5) for seed in (0, 1)]
-    (found,) = compare({"nl": played}).runs
-    assert found.measures["turns"] == replace(mean([10, 20, 30, 40]), n=8) and "precision" not in found.measures
 
 
 # Pairs
@@ -104,11 +86,6 @@ def test_several_seeds_have_no_mcnemar_test() -> None:
     assert (found.questions, found.discussions, found.mcnemar) == (15, 30, None)
     assert found.p == found.difference.p
     assert found.difference.value == pytest.approx(1 / 3)
-
-
-def test_scores_between_wrong_and_right_have_no_mcnemar_test() -> None:
-    found = pair(compare({"nl": run([0.5, 0.2, 1.0]), "cipher": run([0.5, 0.4, 1.0])}))
-    assert (found.mcnemar, found.discussions) == (None, 3)
 
 
 def test_a_pair_is_of_the_questions_and_seeds_that_both_have_scores_for() -> None:
@@ -182,7 +159,7 @@ def test_a_verdict_that_holms_correction_turns_says_so_beside_its_interval() -> 
 
 def test_an_interval_leaves_0_out_just_where_the_test_that_is_used_finds_a_difference() -> None:
     rng = np.random.default_rng(4)
-    for _ in range(60):
+    for _ in range(10):
         left, right = (rng.random((2, 30)) < rng.random((2, 1))).astype(float).tolist()
         found = pair(compare({"nl": run(left), "cipher": run(right)}))
         assert (found.p <= 0.05) == (found.difference.low > 0 or found.difference.high < 0)
@@ -297,12 +274,3 @@ def test_tables_and_verdicts_are_markdown() -> None:
         "are excluded (95 %), and one of 14.0 points would have shown in four of five such comparisons.",
         "- `a|b`: failed, left out of accuracy, and wrong in verdicts: late.",
     ]
-
-
-def test_five_runs_of_500_questions_are_compared_in_seconds() -> None:
-    rng = np.random.default_rng(1)
-    rights = difficulties(rng, 0.6, 500, 0.3)
-    runs = {name: run(answers(rng, rights, 1).tolist()) for name in "abcde"}
-    started = time.process_time()
-    assert len(compare(runs).pairs) == 10
-    assert time.process_time() - started < 10  # half a second when this was written, beside 1 s for the libraries

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.analysis.monitor_dataset import collected, measure_of
+from sottovoce.analysis.monitors import collected, measure_of
 from sottovoce.channels.message import Message
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.uncertainty import features_of_acts

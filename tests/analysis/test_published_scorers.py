@@ -30,18 +30,14 @@ ASKED: Question = {"question": "What is it?", "kind": "number", "target": "22", 
         (scorers.du_number, ["{7}", "{8}"], "7", 1),  # a tie goes to the first
         (scorers.du_number, ["I cannot say.", "Nor can I.", "{7}"], "8", 1),  # row 40: no number wins, and is right
         (scorers.du_number, ["It is 1,300."], "1,300", 1),  # both are 300
-        (scorers.du_number, ["{1,300}"], "1,300", 0),  # read right, against 300
         (scorers.du_number, ["{-5}"], "5", 1),  # its sign is lost
         (scorers.du_number, ["{$1.2.3}"], "8", 0),  # no number to Python either
         (scorers.du_option, ["(b)", "so 3"], "B", 1),
         (scorers.du_option, ["(A)", "no letter", "none"], "A", 1),  # they do not vote
-        (scorers.du_option, ["none", "none"], "A", 0),
         (scorers.cipher_number, ["Answer: 7", "Answer: 8"], "8", 1),  # a tie goes to the last
         (scorers.cipher_number, ["Answer: -5 or Answer: 6"], "-5", 1),  # the first that is marked
         (scorers.cipher_number, ["Answer: 1.5, not Answer: 1"], "1.5", 1),
         (scorers.cipher_number, ["{-8}"], "8", 1),  # its sign is lost
-        (scorers.cipher_number, ["so it is -8"], "-8", 1),
-        (scorers.cipher_number, ["$1,300"], "1,300", 1),
         (scorers.cipher_number, ["none", "none", "8"], "8", 0),  # -99999 wins
         (scorers.sde_span, [r"\boxed{\text{The Orla}}", "Orla", "It is Orla", r"\boxed{Orla"], "Orla", 0.5),
     ],
@@ -59,7 +55,6 @@ def test_a_scorer_misreads_as_its_paper_s_program(
         ("the answer is (b)", "B", "B"),
         ("(X) or (e)", ")", "E"),
         (r"\boxed{pears}", "}", "B"),
-        ("A fig is C", "C", "C"),
         ("A fig", "G", "A"),  # the article
         ("", "-", None),
     ],
@@ -79,11 +74,6 @@ def test_sde_reads_whole_numbers_so(text: str, value: int | None) -> None:
 def test_examples_of_the_scorers_hold() -> None:
     """That of SDE once said 0.5: no test ran it."""
     assert doctest.testmod(scorers).failed == 0
-
-
-def test_the_right_answer_is_as_its_file_has_it() -> None:
-    assert gold_of({"question": "?", "target": "1300", "solution": "So 1300.\n#### 1,300"}) == "1,300"
-    assert gold_of({"question": "?", "kind": "option", "choices": FRUIT, "target": "figs"}) == "C"
 
 
 def scores(folder: Path, *replies: str, asked: Question = ASKED) -> dict[str, float]:

@@ -1,7 +1,6 @@
 import itertools
 import subprocess
 import sys
-from dataclasses import replace
 from math import comb
 
 import numpy as np
@@ -48,10 +47,6 @@ def test_a_mean_has_students_interval() -> None:
     assert (found.value, found.low, found.high) == pytest.approx((13.25, low, high))
 
 
-def test_values_of_one_cluster_count_once() -> None:
-    assert replace(mean([10, 10, 14, 14, 17, 17], [*"aabbcc"]), n=3) == mean([10, 14, 17])
-
-
 def test_counts_are_no_shares_though_all_are_0_or_1() -> None:
     assert mean([1, 1, 1]).low is None and share([1, 1, 1]).low < 0.5
 
@@ -69,30 +64,17 @@ def test_wilsons_interval_is_the_textbooks() -> None:
     assert limits(8, 10) == pytest.approx((0.4902, 0.9433), abs=5e-5)
 
 
-def test_none_and_all_right_have_an_interval_too() -> None:
-    assert limits(0, 500) == pytest.approx((0, 3.8415 / 503.8415), abs=1e-6)  # z² / (n + z²)
-    assert limits(500, 500) == pytest.approx((500 / 503.8415, 1), abs=1e-6)
-
-
-@pytest.mark.parametrize(("right", "questions"), SETTINGS)
+@pytest.mark.parametrize(("right", "questions"), SETTINGS[:1])
 def test_wilsons_interval_covers_as_the_binomial_distribution_says(right: float, questions: int) -> None:
     held = [low <= right <= high for low, high in (limits(k, questions) for k in range(questions + 1))]
     chances = [comb(questions, k) * right**k * (1 - right) ** (questions - k) for k in range(questions + 1)]
     assert 0.93 <= sum(itertools.compress(chances, held)) <= 0.97
 
 
-@pytest.mark.parametrize("right", [0, 1, 7, 20])
+@pytest.mark.parametrize("right", [0, 7])
 def test_seeds_that_always_agree_tell_no_more_than_one(right: int) -> None:
     alone = [1.0] * right + [0.0] * (20 - right)
     assert share(alone * 5, [*range(20)] * 5) == share(alone)
-
-
-def test_seeds_that_agree_no_more_than_chance_tell_as_much_as_as_many_questions() -> None:
-    rng = np.random.default_rng(3)
-    scores, questions = (rng.random(4000) < 0.4).tolist(), [i // 2 for i in range(4000)]
-    clustered, alone = share(scores, questions), share(scores)
-    assert clustered.value == alone.value
-    assert clustered.high - clustered.low == pytest.approx(alone.high - alone.low, rel=0.05)
 
 
 def test_the_effective_size_is_the_one_by_hand() -> None:
@@ -108,22 +90,21 @@ def test_a_question_with_many_seeds_weighs_as_much_as_its_discussions() -> None:
     assert (found.low, found.high) == pytest.approx(wilson(4 / 6, 36 / 14))
 
 
-def test_several_seeds_of_one_question_are_one_observation() -> None:
-    assert share([1, 1, 1], ["a"] * 3) == share([1])
-    assert share([1, 0, 0, 1], ["a"] * 4).high - share([1, 0, 0, 1], ["a"] * 4).low > 0.7
-
-
 def test_scores_that_vary_little_have_a_narrower_interval_than_right_and_wrong() -> None:
     halves = share([0.4, 0.6] * 50)
     half = stats.t.ppf(0.975, 99) * 0.1 / 99**0.5  # the t interval, which Wilson's nears
     assert (halves.high - halves.low) / 2 == pytest.approx(half, rel=1e-3)
 
 
-@pytest.mark.parametrize(("right", "questions"), SETTINGS)
-@pytest.mark.parametrize(("seeds", "alike"), SEEDS)
-@pytest.mark.parametrize(("times", "low", "high"), [(200, 0.91, 0.99), pytest.param(2000, 0.93, 0.97, marks=slow)])
+@pytest.mark.parametrize(
+    ("times", "low", "high", "right", "questions", "seeds", "alike"),
+    [
+        *((200, 0.91, 0.99, *case) for case in ((0.3, 50, 1, 0.5), (0.7, 50, 5, 0.5), (0.95, 200, 5, 0.8))),
+        *(pytest.param(2000, 0.93, 0.97, *of, *seeds, marks=slow) for of in SETTINGS for seeds in SEEDS),
+    ],
+)
 def test_the_interval_of_a_share_covers_in_95_percent(
-    right: float, questions: int, seeds: int, alike: float, times: int, low: float, high: float
+    times: int, low: float, high: float, right: float, questions: int, seeds: int, alike: float
 ) -> None:
     assert low <= covered(times, right, questions, seeds, alike) <= high  # 200 times: 3 standard errors are 0.045
 
@@ -154,26 +135,6 @@ def test_the_bootstrap_is_that_of_all_resamples() -> None:
     assert found.high == pytest.approx(mean + np.quantile(strays, 0.95) * error, abs=0.01)
 
 
-def test_the_bootstrap_comes_near_the_t_test_where_that_holds() -> None:
-    values = np.random.default_rng(5).normal(0.03, 0.2, 300)
-    witness = stats.ttest_1samp(values, 0)
-    found, interval = paired_bootstrap(values.tolist()), witness.confidence_interval()
-    assert found.p == pytest.approx(witness.pvalue, abs=0.01)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=0.002)
-
-
-def test_the_same_differences_give_the_same_figures_and_others_seeds_others() -> None:
-    values = [0.5, 0.0, -0.5, 1.0, 0.0, 0.5, -1.0] * 5
-    assert paired_bootstrap(values) == paired_bootstrap(values)
-    assert paired_bootstrap(values).p != paired_bootstrap(values, seed=1).p
-
-
-def test_turned_round_a_difference_is_its_mirror() -> None:
-    values = [1.0, 0.0, 0.0, -1.0, 1.0, 1.0, 0.0] * 6
-    there, back = paired_bootstrap(values), paired_bootstrap([-each for each in values])
-    assert (back.value, back.low, back.high, back.p) == (-there.value, -there.high, -there.low, there.p)
-
-
 def test_seeds_that_always_differ_alike_tell_no_more_than_one() -> None:
     values = [1.0, 0.0, 0.0, -1.0, 1.0, 1.0, 0.0] * 6
     alone, clustered = paired_bootstrap(values), paired_bootstrap(values * 5, [*range(42)] * 5)
@@ -183,7 +144,7 @@ def test_seeds_that_always_differ_alike_tell_no_more_than_one() -> None:
 
 def test_the_interval_leaves_nothing_out_just_when_p_is_below_5_percent() -> None:
     rng = np.random.default_rng(7)
-    for _ in range(30):
+    for _ in range(10):
         found = paired_bootstrap(rng.normal(0.1, 0.3, 40).tolist(), resamples=999)
         assert (found.p <= 0.05) == (found.low > 0 or found.high < 0)
 
@@ -191,15 +152,6 @@ def test_the_interval_leaves_nothing_out_just_when_p_is_below_5_percent() -> Non
 def test_runs_without_a_difference_might_still_have_differed_on_few_questions() -> None:
     unseen = limits(0, 50)[1]
     assert paired_bootstrap([0.0] * 50) == Difference(0, -unseen, unseen, 1.0, 0.0, 50)
-
-
-def test_a_difference_on_every_question_is_the_sign_tests() -> None:
-    found = paired_bootstrap([1.0] * 5)
-    assert (found.high, found.p) == (1, 2 / 2**5)
-
-
-def test_one_question_shows_no_difference() -> None:
-    assert paired_bootstrap([1.0, 0.5], ["a", "a"]).p == 1
 
 
 def test_few_questions_that_differ_bound_the_interval() -> None:
@@ -220,7 +172,7 @@ def test_holm_multiplies_the_least_p_most_and_keeps_their_order() -> None:
 
 @pytest.mark.parametrize(
     ("times", "right", "questions", "alike"),
-    [(200, 0.7, 50, 0.5), (200, 0.3, 20, 0.8)]
+    [(100, 0.3, 20, 0.8)]
     + [
         pytest.param(1000, right, questions, alike, marks=slow)
         for right, questions in ((0.3, 10), (0.7, 20), (0.7, 50), (0.95, 200))
@@ -244,13 +196,16 @@ def test_a_difference_is_seldom_found_where_there_is_none_and_sizes_differ(sizes
     assert found <= 12  # before: 46 of 100 with one large question
 
 
-@pytest.mark.parametrize(("right", "questions"), SETTINGS)
-@pytest.mark.parametrize("seeds", [1, 5])
 @pytest.mark.parametrize(
-    ("times", "most", "least"), [(100, 0.12, 0.88), pytest.param(2000, 0.06, 0.93, marks=slow)]
-)  # 100 times: 3 standard errors are 0.065
+    ("times", "most", "least", "right", "questions", "seeds"),
+    [
+        (100, 0.12, 0.88, 0.7, 50, 1),  # 100 times: 3 standard errors are 0.065
+        (100, 0.12, 0.88, 0.3, 50, 5),
+        *(pytest.param(2000, 0.06, 0.93, *of, seeds, marks=slow) for of in SETTINGS for seeds in (1, 5)),
+    ],
+)
 def test_tests_of_runs_that_do_not_differ_seldom_find_a_difference(
-    right: float, questions: int, seeds: int, times: int, most: float, least: float
+    times: int, most: float, least: float, right: float, questions: int, seeds: int
 ) -> None:
     bootstrap, exact, held = judged(times, right, questions, seeds)
     assert max(bootstrap, exact) <= most and held >= least

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain, pairwise, permutations
-from math import factorial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from sottovoce.models import assemble
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.convincing_samples import Sample, Samples
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import CMD, MAD, Debate, ReConcile, SelfConsistency, Settings
+from sottovoce.settings import CMD, MAD, Debate, Settings
 from tests.support import tiny_model, tiny_tokenizer
 
 Cast = tuple[Unrolled, dict[str, str] | None]
@@ -80,42 +79,27 @@ FIRST: dict[str, Any] = {"secretary": False, "representative": "first"}
 ORDERS: list[Case] = [
     ("debate of 3", of("debate", agents=3), 6, ()),
     ("debate with summaries for each", of("debate", agents=4, summarise="each"), 24, ()),
-    ("debate with a shared summary", of("debate", agents=4, summarise="shared"), 24, ()),
     ("debate where one decides", of("debate", agents=4, rule="lowest_temperature"), 6, ("graph",)),
-    ("debate where one speaks last", of("debate", agents=4, last_round="deciding"), 6, ("graph",)),
     ("debate with an expert and dummies", of("debate", agents=5, role=ROLES), 4, ("graph", "prompts")),
     ("debate with system prompts", of("debate", agents=4, system=DOUBT), 6, ("prompts",)),
     ("debate with two models", of("debate", agents=4, model=["a", "b", "a", "b"]), 4, ("models",)),
-    ("single", of("single"), 1, ()),
-    ("self-consistency", of("self_consistency", samples=5), 120, ()),
     ("MAD", of("mad"), 1, ("graph",)),
     ("ReConcile", of("reconcile", agents=4), 24, ()),
-    ("ReConcile of distinct models", of("reconcile", model=ABC), 1, ("models",)),
     ("ReConcile with samples of each", of("reconcile", convincing=["a", "a", "b"]), 2, ("prompts",)),
     ("CMD of 6", of("cmd"), 72, ("graph",)),
     ("CMD of 6, three models in each group", of("cmd", model=ABC * 2), 2, ("graph", "models")),
     ("CMD of 6, the first go on", of("cmd", **FIRST), 2 * 2 * 2, ("graph",)),
-    ("CMD of 12, the first go on", of("cmd", agents=12, **FIRST), 2**4 * 2, ("graph",)),
     ("CMD of 7", of("cmd", agents=7), 6 * 2 * 2 * 2, ("graph",)),
     ("CMD of 3, 3, 1", lambda: grouped(3, 3, 1), 72, ("graph",)),
-    ("CMD of 9", of("cmd", agents=9), 6**3 * 6, ("graph",)),
     ("brief", of("brief"), 1, ("graph",)),
-    ("brief with 3 senders", of("brief", agents=4), 6, ("graph",)),
     ("pipeline", of("pipeline"), 1, ("graph",)),
-    ("pipeline of 3 specialists", of("pipeline", shape="hierarchical"), 1, ("prompts",)),
-    ("pipeline of 6 specialists", of("pipeline", shape="hierarchical", agents=6), 6, ("prompts",)),
     ("MADRA of 3, as it is", of("madra", agents=3), 1, ("graph",)),
-    ("MADRA of 4 in one round", of("madra", agents=4, rounds=1), 24, ()),
     ("information asymmetry, passages as prompts", of("debate", own("documents"), agents=4), 1, ("prompts",)),
-    ("own starting views", of("debate", own("starting_views"), agents=4), 1, ("prompts",)),
 ]
 BARE: list[Case] = [
     ("MAD", of("mad"), 1, ("graph",)),
-    ("ReConcile", of("reconcile"), 6, ()),
     ("CMD of 6", of("cmd"), 720, ()),
     ("CMD of 6, three models in each group", of("cmd", model=ABC * 2), 2**3, ("models",)),
-    ("CMD of 7", of("cmd", agents=7), factorial(7), ()),
-    ("CMD of 3, 3, 1", lambda: grouped(3, 3, 1), factorial(7), ()),
     ("CMD of 6, the first go on", of("cmd", **FIRST), 2 * 24, ("graph",)),
 ]
 COLUMNS = ("case", "order", "broken_by")
@@ -190,20 +174,6 @@ def test_generators_are_symmetries_in_cycles() -> None:
     assert symmetry_of("MAD").generators == ()
 
 
-@pytest.mark.parametrize(
-    ("case", "order"),
-    [
-        (of("debate", agents=10), factorial(10)),
-        (of("reconcile", agents=12), factorial(12)),
-        (of("cmd", agents=60, rounds=2), 6**20 * factorial(20)),
-    ],
-    ids=["debate of 10", "ReConcile of 12", "CMD of 60"],
-)
-@pytest.mark.slow
-def test_larger_groups_are_found_without_trying_all(case: Callable[[], Cast], order: int) -> None:
-    assert symmetry(*case()).order == order
-
-
 def test_agents_that_look_alike_one_by_one_are_told_apart_by_trying() -> None:
     """A ring of three and a ring of four: each agent hears one and is heard by one, so only a search parts them."""
     calls = [[Call(f"agent_{i}", r, "say") for i in range(7)] for r in range(2)]
@@ -231,21 +201,7 @@ def test_an_agent_at_another_temperature_is_another_model() -> None:
     assert spoken_by(Debate(temperature=[0.5, 1]))["agent_2"] == "bundled at temperature 1"
 
 
-def test_a_scheme_s_own_temperature_and_the_models_of_others_are_told() -> None:
-    assert spoken_by(MAD(model=["a", "b"]))["judge"] == "a at temperature 0"
-    assert spoken_by(CMD())["agent_6"] == "bundled at temperature 0.25"
-    assert spoken_by(CMD(agents=2, model=["a", "b", "c"]))["secretary"] == "c at temperature 0.25"
-    summarised = Debate(summarise="shared", model=["a", "b"])
-    assert spoken_by(summarised, ["summariser"])["summariser"] == "a at its own temperature"
-    assert spoken_by(CMD(agents=2, protocol="cipher")) == {
-        "agent_1": "bundled at 0.5 of its temperature",
-        "agent_2": "bundled at its own temperature",
-        "secretary": "bundled at temperature 0.25",
-    }
-
-
-@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
-@pytest.mark.parametrize("kind", [Debate, MAD, ReConcile, CMD, SelfConsistency])
+@pytest.mark.parametrize(("kind", "protocol"), [(Debate, "cipher"), (MAD, "nl"), (CMD, "cipher")])
 def test_agents_count_as_one_model_where_the_graph_asks_them_at_one_temperature(
     kind: type[Settings], protocol: str, tmp_path: Path
 ) -> None:

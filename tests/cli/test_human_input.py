@@ -26,7 +26,6 @@ from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run
 from sottovoce.settings import Debate, Single
 from tests.cli.conftest import Call, Models
-from tests.cli.test_errors import USAGE, refused
 from tests.graphs.support import Once
 from tests.runs.single import Task, run_one
 from tests.runs.support import QUESTION
@@ -47,25 +46,6 @@ def task() -> Task:
 
 def watch() -> Once:
     return Once("human", "agent_1", 0)
-
-
-def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
-    asked: list[Any] = []
-
-    def reply(value: Any) -> str:
-        asked.append(value)
-        return "The answer is 22."
-
-    record = run_one(task(), PayloadStore(tmp_path), person=reply)
-
-    assert [(message.agent, message.source, message.withdrawn) for message in record.messages] == [
-        ("agent_1", "hosted", True),
-        ("agent_1", "human", False),
-        ("agent_2", "hosted", False),
-    ]
-    assert record.decision is not None and record.decision["votes"][0]["answer"] == "22"
-    assert [value["agent"] for value in asked] == ["agent_1"]
-    assert [each["what"] for each in record.interventions] == ["human"]
 
 
 def test_earlier_replies_of_a_person_who_left_are_kept(tmp_path: Path) -> None:
@@ -164,16 +144,6 @@ def test_a_person_debates_with_a_model(call: Call, models: Models, monkeypatch: 
 
     assert shown.code == 0 and "agent_2: 4" in shown.out and "You reply for agent_2" in shown.err
     assert "note: agent_1 hears agent_2 in words: one of them is a person" in shown.out
-
-
-def test_an_unknown_person_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
-    line = refused(call, USAGE, "mad", "2 + 2?", "--human", "jugde")
-    assert line == "unknown agent 'jugde'; the nearest known one is 'judge'"
-    given = ("--sample", "arithmetic", "--model", models.tiny, "--limit", 4, "--human", "agent_1")
-    assert (
-        call("experiment", "tune", "debate", *given, "--save", tmp_path / "tune").err.count("nobody can answer here")
-        == 1
-    )
 
 
 def test_a_person_approves(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -21,17 +21,13 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_verdicts_are_saved_and_shown(call: Call, models: Models, run: Path, tmp_path: Path) -> None:
+def test_verdicts_are_saved_and_shown(call: Call, models: Models, run: Path) -> None:
     (question,) = load_run(run).questions()
-    (result,) = load_run(run).results()
-    labels = tmp_path / "labels.jsonl"
-    labels.write_text(f'{{"question": "{result.question}", "right": true}}\n')
-
-    first = call("runs", "judge", run, "--model", models.tiny, "--labels", labels)
-    again = call("runs", "judge", run, "--model", models.tiny, "--labels", labels)
+    first = call("runs", "judge", run, "--model", models.tiny)
+    again = call("runs", "judge", run, "--model", models.tiny)
 
     assert (first.code, again.code, first.out) == (0, 0, again.out), first.err
-    assert "| ours and labels | 1 | 100.0% |" in first.out and "| judge and labels | 1 | " in first.out
+    assert "| ours and judge | 1 | " in first.out
     (shown,) = load_run(run / "judged").questions()
     assert "Right answer: 22\nGiven answer: 22\n" in shown["question"] and question["question"] in shown["question"]
     (record,) = load_run(run / "judged").records.values()
@@ -40,13 +36,6 @@ def test_verdicts_are_saved_and_shown(call: Call, models: Models, run: Path, tmp
     assert result.measures == {"judged": float(record.decision["answer"] == "yes")}
     other = call("runs", "judge", run, "--model", models.other_weights)
     assert other.code == 1 and "was started with other settings" in other.err
-
-
-def test_labels_that_cannot_be_read_are_told_with_their_line(call: Call, run: Path, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.jsonl"
-    labels.write_text('\n{"question": "a", "right": "yes"}\n')
-    answer = call("runs", "judge", run, "--labels", labels)
-    assert (answer.code, answer.out) == (2, "") and f"({labels}, line 2)" in answer.err
 
 
 def test_agreement_is_over_the_answers_that_both_judged() -> None:

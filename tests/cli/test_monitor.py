@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.analysis.monitor_dataset import _tokenizer
+from sottovoce.analysis.monitors import _tokenizer
 from sottovoce.monitors.dataset import read_rows
 from sottovoce.monitors.settings import Measure
 from sottovoce.runs.read import load_run
@@ -59,14 +59,6 @@ def test_a_monitor_is_evaluated_beside_dice(call: Call, folder: Path, monitor: P
     assert [row[0] for row in table[1:]] == ["| monitor", "| random, as many resets", "| random, chosen by gain"]
     assert table[1][2] == table[2][2]
     assert "points more than by chance (95 % +" in answer.out and answer.out.endswith("; 100 games)\n")
-
-
-def test_what_a_monitor_was_fitted_on_stands_in_its_file(monitor: Path) -> None:
-    found = json.loads(monitor.read_text())
-
-    assert found["measured"] == {"positions": "id", "distribution": "whole", "top": 10, "renormalise": False}
-    assert found["fitted"]["data"] == "train.jsonl" and len(found["fitted"]["sha256"]) == 64
-    assert (found["fitted"]["games"], found["fitted"]["validation"], found["fitted"]["seed"]) == (100, 30, 777)
 
 
 FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 2, "--seeds", 0, "--seeds", 1)
@@ -128,14 +120,9 @@ def test_the_random_baseline(call: Call, models: Models, folder: Path, tmp_path:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("collect", "Missing argument 'RUN ...'; see sottovoce monitor collect --help"),
-        ("collect x --to x --positions there", "unknown positions 'there'; choose from: action, all, id"),
         ("train {}/none.jsonl --to x", "file of rows '{}/none.jsonl' cannot be read: No such file"),
-        ("train {}/train.jsonl --to x --degree 6", "degree is '6': expected less than or equal to 5"),
         ("train {}/train.jsonl --to x --role coder", "unknown role 'coder'; choose from: player"),
-        ("train {}/train.jsonl --to x --features mood", "the monitor needs feature 'mood'; found entr"),
         ("train {}/train.jsonl --to x --features entropy --degree 1 --rank worst", "there is no worst of one candi"),
-        ("train {}/train.jsonl --to {}", "--to '{}' is a folder; give a file"),
         ("evaluate {}/m.json {}/other.jsonl", "unknown role 'player'; choose from: other"),
         ("evaluate {}/m.json {}/top.jsonl", "the monitor serves features of positions id, whole distributions"),
         ("show {}/train.jsonl", "monitor file '{}/train.jsonl' is not JSON: Extra data"),

@@ -11,14 +11,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.option_models import Output
-from sottovoce.cli.options import build, parameters
+from sottovoce.cli.options import Output, build
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import scheme
-from sottovoce.prompts.kinds import KINDS
-from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.runs.limits import Limits
 from sottovoce.settings import Debate, Settings
 from sottovoce.settings.option_groups import BY_NAME
@@ -73,14 +69,6 @@ def loaded_by(*calls: list[str], tmp_path: Path) -> set[str]:
     return set(run.stderr.split())
 
 
-def test_neither_torch_nor_langgraph_is_loaded_for_help(tmp_path: Path) -> None:
-    calls = [["--help"], ["debate", "--help"], ["graph", "list"]]
-
-    loaded = loaded_by(*calls, ["debate", "--rounds", "0"], tmp_path=tmp_path)
-
-    assert {"torch", "transformers", "langgraph", "langchain_core", "networkx", "sympy"} & loaded == set()
-
-
 def test_nothing_that_reads_runs_or_draws_loads_torch(call: Call, models: Models, tmp_path: Path) -> None:
     replies = {"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}
     for name in ("a", "b"):
@@ -88,10 +76,11 @@ def test_nothing_that_reads_runs_or_draws_loads_torch(call: Call, models: Models
 
     call("single", "2 + 2?", "--model", models.tiny, "--max-tokens", 4, "--save", tmp_path / "c")  # it has payloads
 
-    shown = [["runs", "show", "a"], ["runs", "show", "c"], ["runs", "compare", "a", "b"]]
-    calls = [["graph", "draw", "debate"], ["runs", "list"], *shown]
-
-    assert {"torch", "transformers"} & loaded_by(*calls, tmp_path=tmp_path) == set()
+    calls = [["runs", "show", "a"], ["runs", "show", "c"], ["runs", "compare", "a", "b"]]
+    assert {"torch", "transformers"} & loaded_by(["graph", "draw", "debate"], *calls, tmp_path=tmp_path) == set()
+    calls = [["--help"], ["debate", "--help"], ["graph", "list"], ["debate", "--rounds", "0"]]
+    late = {"torch", "transformers", "langgraph", "langchain_core", "networkx", "sympy"}
+    assert late & loaded_by(*calls, tmp_path=tmp_path) == set()
 
 
 def test_options_of_a_protocol_are_names_with_values_on_both(tmp_path: Path) -> None:
@@ -103,20 +92,6 @@ def test_options_of_a_protocol_are_names_with_values_on_both(tmp_path: Path) -> 
     }  # fmt: skip
     built = build(Debate, {"settings": str(file)})
     assert (built.option, built.layers) == ({"strength": 2, "agent_1.strength": 3}, (1,))
-
-
-def test_what_other_packages_bring_is_listed_and_told_in_help(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROTOCOLS._known, "whisper", None)
-    monkeypatch.setitem(KINDS._known, "roman", None)
-    monkeypatch.setitem(RETRIEVERS._known, "attic", None)
-
-    out = call("graph", "list").out
-
-    assert "--protocol        nl, cipher, sde, hidden, kv, thoughts, graft, whisper: What a message carries" in out
-    assert "--kind            number, option, yes_no, label, text, roman: Form of the answer;" in out
-    assert out.splitlines()[-1] == "  attic"
-    protocol = next(option for option in parameters((Debate,)) if option.name == "protocol")
-    assert protocol.metavar == "nl|cipher|sde|hidden|kv|thoughts|graft|whisper"
 
 
 def test_the_command_line_wins_over_the_settings_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import program
 from sottovoce.core.errors import UsageError
-from sottovoce.core.files import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, check_folder
+from sottovoce.core.files import EXPERIMENT, INDEX, RUN, OutputFile, check_folder
 from sottovoce.graphs import NAMES
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
@@ -24,7 +24,7 @@ from tests.runs.support import task
 SAMPLES = {"debate": "arithmetic", "whodunit": "whodunit"}
 """Representatives of the commands of schemes, with a sample for each."""
 READ = {
-    *("--settings", "--questions", "--game", "--labels", "--data", "--runs", "--store", "--qrels"),
+    *("--settings", "--questions", "--game", "--data", "--runs", "--store"),
     *("experiment run file", "data index corpus"),
     *("monitor train rows", "monitor evaluate monitor", "monitor evaluate rows", "monitor show monitor"),
 }
@@ -35,9 +35,7 @@ FILES: dict[str, list[str]] = {
     "runs report --html": ["runs", "report", "RUN", "--html", "OUT"],
     "monitor collect --to": ["monitor", "collect", "RUN", "--to", "OUT"],
     "monitor train --to": ["monitor", "train", "ROWS", "--to", "OUT"],
-    **{
-        f"data games {each} --to": ["data", "games", each, "--n", "1", "--to", "OUT"] for each in ("whodunit", "govsim")
-    },
+    "data games whodunit --to": ["data", "games", "whodunit", "--n", "1", "--to", "OUT"],
 }
 """Options and arguments that name a file which is written."""
 FOLDERS: dict[str, list[str]] = {
@@ -53,7 +51,7 @@ FOLDERS: dict[str, list[str]] = {
 """Those that name a folder."""
 NOT_USED = {"runs resume --save"}
 """A run that goes on stays where it is."""
-MADE_BY = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: "an index"}
+MADE_BY = {RUN: "a run", EXPERIMENT: "an experiment", INDEX: "an index"}
 
 
 def places() -> Iterator[tuple[str, str]]:
@@ -68,14 +66,14 @@ def places() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run that is over, one that is not, an experiment, a search, an index, and rows."""
+    """A folder with a run that is over, one that is not, an experiment, an index, and rows."""
     root = tmp_path_factory.mktemp("kept")
     run_one(task({"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}), PayloadStore(root / "p"), folder=root / "run")
     (root / "run" / "payloads").mkdir()
     over = load_run(root / "run")
     Run.start(over.manifest, over.questions(), root / "stopped").close()
     (root / "rows.jsonl").write_text('{"docid": "1", "title": "a", "text": "b"}\n')
-    for folder, file in {"experiment": EXPERIMENT, "search": SEARCH, "index": INDEX}.items():
+    for folder, file in {"experiment": EXPERIMENT, "index": INDEX}.items():
         (root / folder).mkdir()
         (root / folder / file).write_text('{"retriever": "bm25"}')
     (root / "some.yaml").write_text(
@@ -100,28 +98,18 @@ def test_every_option_that_names_a_place_is_read_or_stands_in_a_table_of_outputs
     assert wrong == [], "add it to READ, FILES or FOLDERS; what is written goes through sottovoce.core.files"
 
 
-def test_every_command_that_writes_a_file_can_be_forced_and_says_what_that_does() -> None:
-    by_path = dict(commands(program))
-    for words in FILES:
-        command = by_path[tuple(words.split(" ")[:-1])]
-        assert any("--force" in each.opts and "run" in (each.help or "") for each in command.params), words
-
-
-@pytest.mark.parametrize("force", [[], ["--force"]])
 @pytest.mark.parametrize("words", FILES.values(), ids=FILES)
-def test_no_option_writes_into_a_run(
-    call: Call, kept: Path, tmp_path: Path, words: list[str], force: list[str]
-) -> None:
+def test_no_option_writes_into_a_run(call: Call, kept: Path, tmp_path: Path, words: list[str]) -> None:
     link = tmp_path / "link.jsonl"
     link.symlink_to(kept / "run" / RUN)
     before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
 
     for out in (kept / "run" / RUN, kept / "run" / "new.jsonl", kept / "run" / "payloads" / "new.jsonl", link):
-        answer = call(*typed(words, out, kept), *force)
+        answer = call(*typed(words, out, kept), "--force")
         assert (answer.code, answer.err.count("\n")) == (2, 1), answer
         assert f"'{out}' is in the folder of a run" in answer.err
-    for folder, what in (("experiment", "an experiment"), ("search", "a search"), ("index", "an index")):
-        answer = call(*typed(words, kept / folder / "new.jsonl", kept), *force)
+    for folder, what in (("experiment", "an experiment"), ("index", "an index")):
+        answer = call(*typed(words, kept / folder / "new.jsonl", kept), "--force")
         assert answer.code == 2 and f"is in the folder of {what}" in answer.err, answer
     assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
 
@@ -141,9 +129,7 @@ def test_no_option_writes_over_a_file_that_exists(call: Call, kept: Path, tmp_pa
     ("words", "ending"),
     [
         ("runs export file", "jsonl"),
-        ("runs export file", "csv"),
         ("runs report --html", "html"),
-        ("data games govsim --to", "jsonl"),
     ],
 )
 def test_an_existing_file_can_be_overwritten(call: Call, kept: Path, tmp_path: Path, words: str, ending: str) -> None:
@@ -161,10 +147,10 @@ def test_an_existing_file_can_be_overwritten(call: Call, kept: Path, tmp_path: P
 @pytest.mark.parametrize("words", FOLDERS.values(), ids=FOLDERS)
 def test_no_folder_of_another_command_is_used(call: Call, kept: Path, tmp_path: Path, words: list[str]) -> None:
     before = sorted(kept.rglob("*"))
-    made = {"run": EXPERIMENT, "tune": SEARCH, "layers": SEARCH, "index": INDEX}
+    made = {"run": EXPERIMENT, "tune": "", "layers": "", "index": INDEX}
     own = made[words[1]] if words[0] in ("experiment", "data") else RUN
 
-    for folder, file in (("run", RUN), ("experiment", EXPERIMENT), ("search", SEARCH), ("index", INDEX)):
+    for folder, file in (("run", RUN), ("experiment", EXPERIMENT), ("index", INDEX)):
         within = call(*typed(words, kept / folder / "below" / "new", kept))
         assert within.code == 2 and f"is in the folder of {MADE_BY[file]}" in within.err, within
         if file != own:

@@ -1,4 +1,4 @@
-"""Tests of the command line among other programs: pipes, completion, and `python -m`."""
+"""Tests of the command line among other programs: pipes and completion."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import json
 import logging
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from sottovoce import __version__
 from sottovoce.cli.main import main
 from tests.cli.conftest import Call, Models
 from tests.cli.test_commands import FAST, start
@@ -25,14 +22,6 @@ ROWS = '{"question": "1 + 1?", "target": 2}\n{"question": "2 + 1?", "target": 3}
 
 def pipe(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-
-def test_a_dash_reads_the_question_from_stdin(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe(monkeypatch, "Was ist\n2 + 2 – und warum?\n".encode())
-
-    run = json.loads(call("single", "-", "--model", models.tiny, "--json", *FAST).out)
-
-    assert run["question"]["question"] == "Was ist\n2 + 2 – und warum?"
 
 
 def test_a_dash_reads_questions_from_stdin(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +78,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("sottovoce re", ["reconcile", "react"]),
         ("sottovoce debate --esc", ["--escalate", "--escalate-above"]),
         ("sottovoce debate --protocol ", ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft"]),
-        ("sottovoce debate --questions d", ["file:d"]),
         ("sottovoce debate --model ./m", ["file:./m"]),
-        ("sottovoce runs show runs/", ["file:runs/"]),
         ("sottovoce experiment run ", ["file:"]),
     ],
 )
@@ -102,13 +89,6 @@ def test_a_shell_is_offered_names(
     offered: list[str],
 ) -> None:
     assert sorted(complete(monkeypatch, capsys, line)) == sorted(offered)
-
-
-def test_it_runs_as_a_module() -> None:
-    call = [sys.executable, "-m", "sottovoce", "--version"]
-    own = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-    assert subprocess.check_output(call, env=own, text=True) == f"sottovoce {__version__}\n"
 
 
 @pytest.fixture

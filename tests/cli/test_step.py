@@ -15,7 +15,7 @@ from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
-from sottovoce.report.console import console_of
+from sottovoce.report.tables import console_of
 from tests.cli.conftest import Call, Models
 from tests.graphs.support import NEEDED, QUESTION
 from tests.nodes.test_monitor_node import SCRIPTS, held, model_of
@@ -59,13 +59,12 @@ def test_a_discussion_is_stepped_by_a_pipe(call: Call, models: Models, monkeypat
     assert lines[-1] == "ended at stop 6: decide ran; the discussion is over"
 
 
-@pytest.mark.parametrize("name", ["mad", "codegen"])
-def test_step_by_step_a_discussion_comes_to_the_same_end(name: str) -> None:
-    stepped = stops(name)
+def test_step_by_step_a_discussion_comes_to_the_same_end() -> None:
+    stepped = stops("mad")
     while stepped.current.next:
         stepped.next()
 
-    expected, _ = held(name, None)
+    expected, _ = held("mad", None)
     assert (stepped.values["board"], stepped.values["decision"]) == (expected["board"], expected["decision"])
 
 
@@ -119,11 +118,8 @@ def test_a_failed_step_can_be_tried_again(monkeypatch: pytest.MonkeyPatch, capsy
     ("line", "told"),
     [
         ("edit agent_1 5", "no agent has said anything yet; continue with `next`"),
-        ("edit agent_1", "edit is 'agent_1'; expected an agent and a text"),
         ("back", "this is the first stop; there is none before it"),
         ("fork 7", "fork is 7; the stops are 0 to 0"),
-        ("fork -1", "fork is -1; the stops are 0 to 0"),
-        ("fork x", "fork is 'x'; expected a stop's number"),
         ("fork " + "9" * 5000, "fork is '99999999999999999999'; expected a stop's number"),
         ("next\x1b[2J", "unknown command"),
     ],

@@ -107,7 +107,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return end_of(folder, str(folder / "kept.sqlite"), "1")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def saver(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "kept.sqlite")

@@ -57,6 +57,7 @@ def texts(page: Chrome, what: str) -> list[str]:
     return [element.text for element in page.find_elements(By.CSS_SELECTOR, what)]
 
 
+@pytest.mark.slow
 def test_a_discussion_is_shown_agent_by_agent_as_it_is_held(
     session: Chrome, address: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

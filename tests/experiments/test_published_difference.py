@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from sottovoce.analysis.statistics import Mean, newcombe
-from sottovoce.experiments.published import Gap, assumed, difference
-from sottovoce.experiments.schema import Error, Figure
+from sottovoce.experiments.published import Gap, difference
+from sottovoce.experiments.schema import Figure
 
 
 def printed(runs: tuple[float, ...], spread: float | None = None) -> Figure:
     return Figure(runs=[*runs], spread=spread)
 
 
-@pytest.mark.parametrize(("n", "other", "other_n"), [(200, 0.6, 200), (300, 0.9178, 300), (126, 0.45, 126)])
+@pytest.mark.parametrize(("n", "other", "other_n"), [(300, 0.9178, 300)])
 def test_the_smallest_difference_shows_in_four_of_five_pairs_that_are_drawn(n: int, other: float, other_n: int) -> None:
     gap = difference(Mean(other, None, None), n, printed((other,)), other_n, "none", gain=False, scale=1)
 
@@ -23,12 +23,6 @@ def test_the_smallest_difference_shows_in_four_of_five_pairs_that_are_drawn(n: i
     ours, theirs = rng.binomial(n, other + sign * gap.smallest, 400) / n, rng.binomial(other_n, other, 400) / other_n
     limits = [newcombe(float(a), n, float(b), other_n) for a, b in zip(ours, theirs, strict=True)]
     assert 0.7 < np.mean([low > 0 or high < 0 for low, high in limits]) < 0.9
-
-
-def test_too_few_questions_show_no_difference() -> None:
-    gap = difference(Mean(0.5, 0.1, 0.9), 2, printed((0.5,)), 300, "none", gain=False, scale=1)
-
-    assert gap is not None and gap.smallest is None
 
 
 def test_more_seeds_of_the_same_questions_are_not_more_questions() -> None:
@@ -76,15 +70,3 @@ def test_a_gain_without_an_error_is_as_sure_as_two_shares_near_one_half() -> Non
 )
 def test_a_difference_is_described_in_words(gap: Gap, words: str) -> None:
     assert gap.words == words
-
-
-def test_assumptions_about_figures_are_stated() -> None:
-    errors: dict[Error, str] = {
-        "none": "prints no errors",
-        "not said": "does not say what its spreads are",
-        "standard error": "(standard error) are used",
-        "95 % interval": "(95 % interval) are used",
-    }
-
-    for error, words in errors.items():
-        assert "one line in twenty" in assumed(error) and words in assumed(error)

@@ -15,7 +15,7 @@ from sottovoce.core.errors import RecordError, SottovoceError, UsageError
 from sottovoce.datasets.arithmetic import questions
 from sottovoce.experiments import search as searches
 from sottovoce.experiments.rows import Row
-from sottovoce.experiments.search import Search, layers, split, tune
+from sottovoce.experiments.search import Search, layers, tune
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.runs.limits import Limits
@@ -42,8 +42,8 @@ def row(name: str = "debate", **settings: Any) -> Row:
 
 def tuned(folder: Path, *, limits: Limits | None = None, **more: Any) -> Any:
     low, high, grid = more.get("low", 0.05), more.get("high", 1.5), more.get("grid")
-    search = Search(folder, more.get("of", row()), {"from": low}, limits or Limits(at_once=1), models=Warm())
-    return tune(search, low, high, grid, more.get("trials", 6), more.get("objective", "first"), search.row.questions)
+    search = Search(folder, more.get("of", row()), limits or Limits(at_once=1), models=Warm())
+    return tune(search, low, high, grid, more.get("trials", 6))
 
 
 def params_of(study: Any) -> list[tuple[float, ...]]:
@@ -73,17 +73,6 @@ def test_a_resumed_search_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     }
 
 
-def test_the_parts_are_drawn_from_the_seed_and_share_nothing() -> None:
-    asked = questions(20, 0)
-    seen, unseen = split(asked, 0.25, 3)
-
-    assert len(seen) == 5 and sorted([*seen, *unseen], key=asked.index) == asked
-    assert (seen, unseen) == split(asked, 0.25, 3) != split(asked, 0.25, 4)
-    assert split(asked, None, 0) == (asked, [])
-    with pytest.raises(UsageError, match=r"a validation part of 0.01 of 20 questions leaves one part empty"):
-        split(asked, 0.01, 0)
-
-
 @pytest.mark.parametrize(
     ("change", "error"),
     [
@@ -103,17 +92,12 @@ def test_an_invalid_search_is_refused_in_one_line(tmp_path: Path, change: dict[s
 def test_another_folder_is_refused(tmp_path: Path) -> None:
     tuned(tmp_path / "mine", trials=1)
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.tex").touch()
+    (tmp_path / "other" / "experiment.yaml").touch()
 
-    with pytest.raises(UsageError, match=r"is another one \(settings .*; restore that"):
-        tuned(tmp_path / "mine", of=row(seed=1))
-    with pytest.raises(UsageError, match=r"is another one \(from 0.05, now 0.1\)"):
-        tuned(tmp_path / "mine", low=0.1)
-    with pytest.raises(UsageError, match="contains something other than a search"):
+    with pytest.raises(RecordError, match=r"was started with other settings \(rounds 1, now 2\)"):
+        tuned(tmp_path / "mine", of=row(rounds=2), trials=1)
+    with pytest.raises(UsageError, match="is the folder of an experiment"):
         tuned(tmp_path / "other")
-    (tmp_path / "mine" / "study.json").write_text("{")
-    with pytest.raises(RecordError, match=r"study.json' is damaged"):
-        tuned(tmp_path / "mine")
 
 
 class Scripted:

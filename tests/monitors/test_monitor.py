@@ -13,7 +13,7 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
 
-from sottovoce.analysis.monitor_evaluation import evaluate_monitor
+from sottovoce.analysis.monitors import evaluate_monitor
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Row, games_of, read_rows
 from sottovoce.monitors.monitor import Monitor

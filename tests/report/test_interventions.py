@@ -1,4 +1,4 @@
-"""What a run tells of interventions: how many, what was wrong by the truth, when, and how the games ended."""
+"""What a run tells of interventions: how many, and what was wrong by the truth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from sottovoce.channels.message import Message
 from sottovoce.graphs.whodunit import games
 from sottovoce.nodes.watch import Intervention
-from sottovoce.report.interventions import in_words, summary
+from sottovoce.report.describe import intervened_in_words, interventions
 from sottovoce.report.transcript import markdown
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.settings import Debate, WhoDunit
@@ -62,26 +62,21 @@ def records(tmp_path: Path) -> list[DiscussionRecord]:
     ]
 
 
-def test_interventions_are_told_by_their_class_and_by_how_the_games_ended(records: list[DiscussionRecord]) -> None:
-    assert summary(records) == [
+def test_interventions_are_told_by_their_class(records: list[DiscussionRecord]) -> None:
+    assert interventions(records) == [
         "3 interventions in 2 of 3 discussions: 3 reset",
         "true classes of the withheld messages: 2 none, 1 recall failure",
-        "in 1 successful discussion: 1 intervention, on average in turn 3 (3 to 3)",
-        "in 2 other discussions: 2 interventions, on average in turn 1 (1 to 1)",
-        "1 of 2 unsuccessful discussions had no intervention",
     ]
 
 
-def test_without_interventions_nothing_is_summary(records: list[DiscussionRecord]) -> None:
-    assert summary(records[2:]) == [] and summary([]) == []
+def test_without_interventions_nothing_is_interventions(records: list[DiscussionRecord]) -> None:
+    assert interventions(records[2:]) == [] and interventions([]) == []
 
 
 def test_a_discussion_is_told_without_a_truth(tmp_path: Path) -> None:
     run = schemes.held(Debate(rounds=2), schemes.WATCHED, tmp_path, watch=schemes.Once("again"))
-    assert summary([run]) == [
+    assert interventions([run]) == [
         "1 intervention in 1 of 1 discussion: 1 again",
-        "in 1 successful discussion: 1 intervention, on average in turn 2 (2 to 2)",
-        "in 0 other discussions: 0 interventions",
     ]
 
 
@@ -92,9 +87,9 @@ def run(tmp_path: Path) -> DiscussionRecord:
 
 
 def test_an_intervention_is_told_with_the_truth_before_the_cost(run: DiscussionRecord) -> None:
-    assert [in_words(run, each) for each in run.interventions] == [
+    assert [intervened_in_words(run, each) for each in run.interventions] == [
         "reset at Beth, turn 3: too sure; by the truth: recall failure"
     ]
     told = {**run.interventions[0], "what": "mute", "epoch": 1, "round": 0}
-    assert in_words(run, told) == "mute at Beth, turn 1 after 1 reset: too sure; by the truth: none"  # type: ignore[arg-type]
+    assert intervened_in_words(run, told) == "mute at Beth, turn 1 after 1 reset: too sure; by the truth: none"  # type: ignore[arg-type]
     assert "by the truth: recall failure" in markdown(run).partition("## Decision")[2]

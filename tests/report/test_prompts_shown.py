@@ -20,6 +20,7 @@ from tests.cli.screen import left_on_screen
 from tests.runs import schemes
 from tests.runs.schemes import ASKED, CHOSEN, JUDGED, LIVED, LOOKED_UP, Once, says
 from tests.runs.support import QUESTION
+from tests.tables import some
 
 BOOK = Question(question="Where was the author of The Salt Ledger born?", kind="text", target="Greyholt")
 TWICE = {name: [says(22)] * 2 for name in ("agent_1", "agent_2")}
@@ -53,7 +54,7 @@ def asked_and_said(text: str) -> Iterator[tuple[str, str]]:
             yield asked, next(said for _, said in heads[at:] if said)
 
 
-@pytest.mark.parametrize("name", SPOKEN)
+@pytest.mark.parametrize("name", some([*SPOKEN], "debate with summaries", "cmd", "react"))
 def test_each_prompt_is_shown_once_above_the_reply_of_its_agent(name: str, tmp_path: Path) -> None:
     settings, replies, question = SPOKEN[name]
     pipe, screen, later = console_of(), console_of(terminal=True), console_of()

@@ -143,19 +143,6 @@ def test_cards_hold_the_head_of_the_log_and_its_digest(spoken: Run) -> None:
     assert card["counts"]["done"] == 1
 
 
-def test_a_search_is_drawn_with_the_runs_beside_it(tmp_path: Path) -> None:
-    kept = cipher(tmp_path / "run", questions=1)
-    (tmp_path / "search").mkdir()
-    (tmp_path / "search" / "study.json").write_text("{}")
-    (tmp_path / "search" / "map.svg").write_text("<svg><script>alert(1)</script></svg>")
-
-    found = gathered([str(tmp_path / "search"), str(tmp_path / "run")])
-    page = report(found)
-
-    assert 'alt="search: map"' in page and "alert(1)" not in page
-    assert [*found.runs] == ["run"] and kept.status == "done"
-
-
 def test_plots_are_the_same_bytes_again_with_titles_and_text(spoken: Run) -> None:
     one, two = (plots({"run": spoken}, comparison_of({"run": spoken}).runs) for _ in range(2))
 
@@ -190,13 +177,3 @@ def test_what_a_paper_prints_of_an_experiments_rows_is_in_its_report(tmp_path: P
     (tmp_path / "experiment.yaml").write_text(json.dumps(given))
 
     assert "<td>88.7</td>" in report(gathered([str(tmp_path)]))
-
-
-def test_a_headline_names_the_clearest_verdicts_alone_and_says_where_the_others_are(tmp_path: Path) -> None:
-    runs = {f"run{n}": scripted(tmp_path / f"run{n}", 2, 1) for n in range(4)}
-    page = report(Gathered(runs))
-
-    result, rest = page.split("<h2>Runs</h2>")
-    assert result.count("no difference that 2 questions could show") == 3
-    assert "The verdicts on 3 more pairs of runs are below the tables." in result
-    assert rest.count("no difference that 2 questions could show") == 6

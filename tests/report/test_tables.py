@@ -26,8 +26,7 @@ def test_a_pipe_gets_markdown_as_it_is() -> None:
     assert shown(text, terminal=False) == text + "\n"
 
 
-@pytest.mark.parametrize("rows", [1, 3, 12])
-@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize(("rows", "width"), [(1, 80), (12, 200)])
 def test_a_terminal_breaks_no_word(rows: int, width: int) -> None:
     text = shown(table(WIDE, [ROW] * rows), width)
 

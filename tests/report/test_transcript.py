@@ -109,15 +109,6 @@ def test_an_edited_message_is_not_shaded_and_says_that_it_was_edited(tmp_path: P
     assert describe.footer(edited).endswith("; edited since, heard in words")
 
 
-def test_a_message_whose_payload_is_gone_can_still_be_read(tmp_path: Path) -> None:
-    store = PayloadStore(tmp_path)
-    said = carrying(Message("agent_1", 0, "answer", "22"), [(0, 2)], [1.0], store)
-    assert said.payload is not None
-    store.mdelete([said.payload.sha256])
-
-    assert list(describe.shades(said)) == [("22", None)]
-
-
 def test_what_a_message_carried_is_told_with_its_size(tmp_path: Path) -> None:
     said = carrying(Message("agent_1", 0, "answer", "22"), [(0, 1), (1, 2)], [1.0, 1.0], PayloadStore(tmp_path))
     assert said.payload is not None
@@ -169,16 +160,6 @@ def test_a_fence_is_longer_than_any_in_the_text() -> None:
     assert fenced("plain").startswith("```text\n")
 
 
-def test_markdown_shows_names_and_answers_as_they_are(tmp_path: Path) -> None:
-    question = {"question": "Which *?", "kind": "text", "target": "*b*"}
-    run = held({"agent_1": ["The answer is b*_c"]}, tmp_path, question=question)
-
-    text = markdown(run)
-
-    assert "### agent\\_1" in text and "**b\\*\\_c** by majority" in text
-    assert "```text\nThe answer is b*_c\n```" in text
-
-
 class Counted(Message):
     """A message that counts how often its place is looked at."""
 
@@ -196,3 +177,12 @@ def test_the_work_for_a_long_round_grows_with_its_length() -> None:
 
     assert len(describe.last_attempts(messages)) == 4_000
     assert Counted.looks < 10 * 4_000
+
+
+def test_a_message_whose_payload_is_gone_can_still_be_read(tmp_path: Path) -> None:
+    store = PayloadStore(tmp_path)
+    said = carrying(Message("agent_1", 0, "answer", "22"), [(0, 2)], [1.0], store)
+    assert said.payload is not None
+    store.mdelete([said.payload.sha256])
+
+    assert list(describe.shades(said)) == [("22", None)]

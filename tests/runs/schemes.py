@@ -15,7 +15,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
-from sottovoce.settings import CMD, IA, MAD, MADRA, Brief, GovSim, Pipeline, ReAct, ReConcile, Settings, WhoDunit
+from sottovoce.settings import CMD, IA, MAD, MADRA, GovSim, ReAct, ReConcile, Settings, WhoDunit
 from tests.runs.single import Task, run_one
 from tests.runs.support import QUESTION
 
@@ -105,14 +105,6 @@ CHOSEN: tuple[Settings, Replies] = (
 DEALT: tuple[Settings, Replies] = (
     IA(),
     {"agent_1": ["#Q: Who?", r"\boxed{Aldmoor}"], "agent_2": ["#Q: Where?", r"\boxed{Bern}"]},
-)
-BRIEFED: tuple[Settings, Replies] = (
-    Brief(know="question"),
-    {"agent_1": ["14 and 15, minus 7."], "agent_2": [says(22)]},
-)
-PREPARED: tuple[Settings, Replies] = (
-    Pipeline(),
-    {"planner": ["Times first."], "critic": ["And then?"], "refiner": [""], "judge": [says(22)]},
 )
 PLAYED: tuple[Settings, Replies] = (
     WhoDunit(suspects=3, attributes=3),

@@ -60,6 +60,12 @@ def received(tmp_path: Path, outside: Path) -> tuple[Path, Path]:
     return tmp_path / "run", written
 
 
+def debated(folder: Path, root: Path) -> None:
+    """A scripted debate, saved in a folder."""
+    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
+    run_one(task, PayloadStore(root / "store"), folder=folder)
+
+
 def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
     code = main([str(each) for each in arguments])
     out, err = capsys.readouterr()
@@ -99,8 +105,7 @@ def test_a_received_run_opens_no_path_and_no_server_that_it_names(
     settings: dict[str, Any], kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
-    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
-    run_one(task, PayloadStore(tmp_path / "store"), folder=folder)
+    debated(folder, tmp_path)
     changed_head(folder, **settings)
     (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
 
@@ -122,8 +127,7 @@ def test_a_run_is_resumed_in_the_sandbox_that_it_was_begun_in(
 
 
 def test_a_pack_of_a_received_run_is_one_that_ships(tmp_path: Path) -> None:
-    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
-    run_one(task, PayloadStore(tmp_path / "store"), folder=tmp_path / "run")
+    debated(tmp_path / "run", tmp_path)
     head, *lines = (tmp_path / "run" / LOG).read_text().splitlines()
     about = {**json.loads(head), "packs": {"agent_1": "../../../etc"}}
     (tmp_path / "run" / LOG).write_text("\n".join([json.dumps(about), *lines]) + "\n")
@@ -137,9 +141,7 @@ def test_a_pack_of_a_received_run_is_one_that_ships(tmp_path: Path) -> None:
     [
         ("questions: {file: ../out.jsonl}\nrows: {a: {scheme: single}}", "names the questions '"),
         ("questions: {dataset: gsm8k, hub: a/b@1}\nrows: {a: {scheme: single}}", "names the questions 'a/b@1'"),
-        ("questions: {sample: arithmetic/1}\nrows: {a: {scheme: single, prompts: /etc}}", "prompt pack '/etc'"),
         ("questions: {sample: arithmetic/1}\nrows: {a: {scheme: react, library: 'bm25:/x'}}", "retriever 'bm25:/x'"),
-        ("questions: {sample: whodunit/1}\nrows: {a: {scheme: whodunit, attribute-list: /x}}", "attribute list '/x'"),
         (
             "questions: {sample: problems/1}\nrows: {a: {scheme: codegen, sandbox: limits, unsafe: true}}",
             "row 'a' names the sandbox 'limits' with --unsafe for programs of its models, and only this command line",
@@ -156,11 +158,6 @@ def test_an_experiment_file_opens_and_runs_nothing_beyond_its_folder(
     code, said = told(capsys, "experiment", "run", tmp_path / "in" / "table.yaml", "--save", tmp_path / "kept")
 
     assert (code, said.count("\n")) == (2, 1) and expected in said and not (tmp_path / "kept").exists()
-
-
-def test_unsafe_is_of_a_sandbox() -> None:
-    with pytest.raises(UsageError, match="--unsafe belongs to a sandbox, and none was named"):
-        Trust(unsafe=True)
 
 
 def test_files_in_the_folder_and_models_with_a_digest_need_no_trust(tmp_path: Path) -> None:
@@ -205,11 +202,10 @@ def test_links_in_a_loop_lie_nowhere(tmp_path: Path) -> None:
     assert not lies_in(tmp_path, tmp_path) and not lies_in(tmp_path, tmp_path / "loop")
 
 
-@pytest.mark.parametrize("name", ["checkpoints.sqlite", "payloads", "lock", "payloads/ab", LOG])
+@pytest.mark.parametrize("name", ["lock", "payloads/ab", LOG])
 def test_a_run_with_a_link_in_it_is_not_written_to(name: str, tmp_path: Path) -> None:
     folder, away = tmp_path / "run", tmp_path / "away"
-    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
-    run_one(task, PayloadStore(tmp_path / "store"), folder=folder)
+    debated(folder, tmp_path)
     (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
     (folder / name).rename(away) if (folder / name).exists() else away.mkdir()
     (folder / name).parent.mkdir(exist_ok=True)
@@ -222,22 +218,10 @@ def test_a_run_with_a_link_in_it_is_not_written_to(name: str, tmp_path: Path) ->
     assert before == (away.read_bytes() if away.is_file() else [*away.iterdir()])
 
 
-def test_rows_and_verdicts_are_not_written_through_a_link(tmp_path: Path) -> None:
-    (tmp_path / "away").mkdir()
-    (tmp_path / "row").symlink_to("away")
-    row = Row("row", "single", Single(), [{"question": "1 + 1?"}], [0], None)
-
-    with pytest.raises(RecordError, match="row' is a link"):
-        RowRunner(tmp_path, models=ScriptedChatModel(["2"])).run(row)
-    with pytest.raises(RecordError, match="row' is a link"):
-        check_no_link(tmp_path / "row")
-
-
 def test_payloads_behind_a_link_are_not_removed(tmp_path: Path) -> None:
     """They may be those of another run, which this one does not name."""
     folder = tmp_path / "run"
-    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
-    run_one(task, PayloadStore(tmp_path / "store"), folder=folder)
+    debated(folder, tmp_path)
     (tmp_path / "other").mkdir()
     (folder / "payloads").symlink_to(tmp_path / "other")
 
@@ -274,3 +258,19 @@ def test_settings_and_votes_of_another_type_are_refused_as_a_log_is_read(
 
     with pytest.raises(RecordError, match=re.escape(line)):
         (read_manifest if field == "model" else load_run)(tmp_path / "run")
+
+
+def test_rows_and_verdicts_are_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    (tmp_path / "row").symlink_to("away")
+    row = Row("row", "single", Single(), [{"question": "1 + 1?"}], [0], None)
+
+    with pytest.raises(RecordError, match="row' is a link"):
+        RowRunner(tmp_path, models=ScriptedChatModel(["2"])).run(row)
+    with pytest.raises(RecordError, match="row' is a link"):
+        check_no_link(tmp_path / "row")
+
+
+def test_unsafe_is_of_a_sandbox() -> None:
+    with pytest.raises(UsageError, match="--unsafe belongs to a sandbox, and none was named"):
+        Trust(unsafe=True)

@@ -67,13 +67,6 @@ def test_a_shuffled_run_begins_alike_hears_otherwise_and_says_so(kept: Path) -> 
     assert "agent_1 hears others under the probe 'shuffled', from the run 'sde'" in notes and COMPARE in notes
 
 
-def test_a_probed_run_names_its_donor_by_the_row_and_goes_on_wherever_it_is(kept: Path, tmp_path: Path) -> None:
-    moved = shutil.copytree(kept, tmp_path / "elsewhere")
-    runs, why = run_experiment(read_experiment(moved / "experiment.yaml"), RowRunner(moved))
-
-    assert not why and runs["shuffled"].manifest.settings["probe_from"] == "sde"
-
-
 def test_donors_are_a_permutation_of_the_other_questions_at_the_same_place(kept: Path) -> None:
     donors, run = read_donors(kept / "sde", "sde"), load_run(kept / "sde")
 
@@ -85,7 +78,7 @@ def test_donors_are_a_permutation_of_the_other_questions_at_the_same_place(kept:
             assert all(given[question] != ref for question, ref in place.items())
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 7, 20])
+@pytest.mark.parametrize("n", [2, 3, 20])
 def test_a_derangement_has_no_fixed_question_uses_each_once_and_pairs_like_lengths(n: int) -> None:
     lengths = {f"q{i}": (i * 37) % n for i in range(n)}
 
@@ -148,10 +141,9 @@ def test_a_run_of_one_question_is_no_donor(tmp_path: Path, model: str) -> None:
     ("protocol", "probe"),
     [
         ("cipher", "shuffled"),
-        ("sde", "noise_cov"),
         *(
             pytest.param(*each, marks=pytest.mark.slow)
-            for each in (("sde", "noise"), ("sde", "shuffled"), ("cipher", "noise_cov"))
+            for each in (("sde", "noise"), ("sde", "shuffled"), ("sde", "noise_cov"), ("cipher", "noise_cov"))
         ),
     ],
 )
@@ -230,7 +222,7 @@ def test_what_is_no_donor_is_refused_before_anybody_speaks(kept: Path, tmp_path:
         read_donors(broken, "sde")
 
 
-@pytest.mark.parametrize("donor", ["shuffled", "later", "cipher"])
+@pytest.mark.parametrize("donor", ["later", "cipher"])
 def test_a_row_is_probed_from_an_earlier_one_of_its_kind(tmp_path: Path, model: str, donor: str) -> None:
     cipher = {"scheme": "debate", "protocol": "cipher"}
     rows = {"cipher": cipher, **ROWS, "later": ROWS["sde"]}
@@ -250,17 +242,3 @@ def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str
     assert ways["nl"] is None
     assert ways["sde"] == 6 * 32 * 4 and ways["small"] == 3 * (32 + 4 + 8)
     assert "| `nl` |  |" in markdown(compare({name: run.results() for name, run in found.items()}))
-
-
-def test_words_first_lies_between_words_and_all_that_is_carried(tmp_path: Path, model: str) -> None:
-    sde: dict[str, Any] = {"scheme": "debate", "protocol": "sde", "escalate": "uncertainty"}
-    rows: dict[str, Any] = {name: {"scheme": "debate", "protocol": name} for name in ("nl", "sde")}
-    rows |= {"never": {**sde, "escalate_above": 99}, "always": {**sde, "escalate_above": 0}}
-
-    found = held(tmp_path, model, limit=1, rows=rows)
-
-    assert said(found["never"], 1) == said(found["nl"], 1) != said(found["sde"], 1) == said(found["always"], 1)
-    shares = {name: found[name].results()[0].measures.get("latent") for name in rows}
-    assert shares == {"nl": None, "sde": None, "never": 0.0, "always": 1.0}
-    last = next(iter(found["never"].records.values())).messages[-1]
-    assert "heard agent_1 in words" in last.notes

@@ -9,7 +9,7 @@ import pytest
 from sottovoce.nodes.question import Question
 from sottovoce.report.blocks import facts, introduction
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.settings import CMD, MAD, Debate, ReConcile, Settings
+from sottovoce.settings import CMD, MAD, Debate, Settings
 from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.support import QUESTION, held
@@ -19,12 +19,6 @@ from tests.runs.support import QUESTION, held
     ("settings", "line"),
     [
         (MAD(disagreement=3), "2 debaters, at most 3 rounds · level of disagreement 3"),
-        (
-            MAD(judge_sees="last"),
-            "2 debaters, at most 3 rounds · level of disagreement 2 · the judge sees the last round",
-        ),
-        (ReConcile(), "3 agents, at most 3 rounds of discussion · weighted vote"),
-        (CMD(), "6 agents, 3 rounds · at a tie a secretary decides"),
         (
             CMD(secretary=False, representative="random"),
             "6 agents, 3 rounds on each level · at a tie each group sends an agent by lot",

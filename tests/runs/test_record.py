@@ -19,7 +19,6 @@ from sottovoce.core.files import write
 from sottovoce.nodes.question import Question
 from sottovoce.runs.cost import flops
 from sottovoce.runs.discussion import OUTSIDE
-from sottovoce.runs.events import Level
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import AgentModel, new_manifest
 from sottovoce.runs.measures import ParseStatistics
@@ -29,7 +28,7 @@ from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.settings import Debate, ReConcile, Settings
 from tests.runs import schemes
-from tests.runs.schemes import SENT, WEIGHED
+from tests.runs.schemes import WEIGHED
 from tests.runs.single import run_one
 from tests.runs.support import held, task
 
@@ -100,16 +99,6 @@ def test_a_run_in_which_a_discussion_overflowed_counts_it_as_wrong_beside_accura
     assert decided.n == 2
 
 
-def test_the_record_has_the_groups_of_every_level(tmp_path: Path) -> None:
-    run = schemes.held(*SENT, tmp_path)
-
-    first = [["agent_1", "agent_2", "agent_3"], ["agent_4", "agent_5", "agent_6"]]
-    assert run.levels == [
-        Level(level=0, epoch=0, round=0, groups=first),
-        Level(level=1, epoch=0, round=1, groups=[["agent_1", "agent_4"]]),
-    ]
-
-
 def test_all_attempts_are_kept_and_counted_and_the_latest_reply_is_what_was_said(tmp_path: Path) -> None:
     run = schemes.held(*WEIGHED, tmp_path)
 
@@ -119,13 +108,6 @@ def test_all_attempts_are_kept_and_counted_and_the_latest_reply_is_what_was_said
     assert spoken == [(0, "Hm."), (1, "Hm!"), (2, " hm")]
     assert run.cost.calls == len(run.messages) == 8
     assert run.said("agent_3") == run.messages[-1]
-
-
-def test_what_was_said_is_the_reply_and_not_its_answer_turn(tmp_path: Path) -> None:
-    run = held({"agent_1": ["Hm.", " 22"], "agent_2": ["It is 22."]}, tmp_path, rounds=1)
-
-    said = run.said("agent_1")
-    assert said is not None and (said.text, said.asked) == ("Hm.", "")
 
 
 def test_the_record_counts_how_the_answers_of_all_rounds_were_read(tmp_path: Path) -> None:
@@ -146,7 +128,7 @@ def test_an_answer_that_was_taken_back_is_not_counted_where_rounds_are_not(tmp_p
     assert run.parsing == ParseStatistics(at_once=4)
 
 
-@pytest.mark.parametrize("scheme", schemes.ALL)
+@pytest.mark.parametrize("scheme", [schemes.JUDGED, schemes.SENT])
 def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> None:
     run = schemes.held(*scheme, tmp_path)
 
@@ -160,7 +142,6 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
     [
         ('"format":"sottovoce.run"', '"format":1', "is not a run: its format is 1; expected 'sottovoce.run'"),
         ('"version":1', '"version":2', "has version 2 of the format; expected 1: run its questions again"),
-        ('"scheme":"debate"', '"scheme":1', "is damaged: line 1: scheme is 1"),
         ('"event":"decided"', '"event":"ended"', "is damaged: line 16: events.0.event is 'ended': expected one of"),
         ('"line":"step"', '"line":"walk"', ": line is 'walk': expected one of 'run', 'question'"),
         ('"line":"asked"', f'"line":{[0] * 9000}', "... (27,0"),  # seen: quoted in full
@@ -179,7 +160,7 @@ def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, old: str, new: str, li
     assert line in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("command", [["runs", "measures"], ["runs", "show", "--json"], ["runs", "export"]])
+@pytest.mark.parametrize("command", [["runs", "measures"], ["runs", "export"]])
 def test_a_message_of_nobody_and_half_a_character_are_no_error_of_ours(tmp_path: Path, command: list[str]) -> None:
     # Found by fuzzing: a ValueError of `runs measures`, and a PydanticSerializationError of the others.
     run_one(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
@@ -193,11 +174,6 @@ def test_a_message_of_nobody_and_half_a_character_are_no_error_of_ours(tmp_path:
     assert main([*command, str(tmp_path / "run"), *more]) == 0
     texts = [message.text for message in load_run(tmp_path / "run").only.messages]
     assert "\ufffd \U0001f600" in texts  # agents run side by side: either may be the first in the log
-
-
-def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"contains no run: log\.jsonl cannot be read"):
-        load_run(tmp_path)
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -132,14 +132,6 @@ def test_the_head_tells_formats_of_one_model_apart() -> None:
     assert packed.weights != plain.weights
 
 
-def test_a_run_in_another_format_is_not_gone_on_with() -> None:
-    begun = head_in("int8")
-    other = begun.models["agent_1"].model_copy(update={"format": "int4"})
-
-    with pytest.raises(RecordError, match=r"of weights \w+ in int8 for agent_1, which is a different one now"):
-        begun.check_same(begun.model_copy(update={"models": {"agent_1": other}}), "here")
-
-
 def test_another_version_of_a_library_is_a_note(stopped: Path) -> None:
     run = load_run(stopped)
     now = run.manifest.model_copy(update={"versions": {**run.manifest.versions, "torch": "9.9"}})
@@ -197,12 +189,6 @@ def test_a_limit_on_calls_stops_the_run_and_says_so(tmp_path: Path) -> None:
     assert hold(resume_run(kept, models=fresh())).status == "done"
 
 
-def test_a_limit_on_time_stops_the_run_and_says_so(tmp_path: Path) -> None:
-    run = hold(begin(tmp_path / "run", 50), limits=Limits(time_limit=0.001, at_once=1))
-
-    assert (run.status, run.why) == ("stopped", "the time limit is reached: 0.001 seconds")
-
-
 @pytest.mark.parametrize("at_once", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_full_disk_ends_the_run_in_one_line_and_what_was_said_before_stays(tmp_path: Path, at_once: int) -> None:
     """A limit on the size of files stands for the disk: whoever writes past it gets an error like a full disk's."""
@@ -231,3 +217,9 @@ except SottovoceError as error:
     kept = load_run(tmp_path / "run")
     assert kept.spoken and kept.notes == []
     assert hold(resume_run(kept, models=fresh())).status == "done"
+
+
+def test_a_limit_on_time_stops_the_run_and_says_so(tmp_path: Path) -> None:
+    run = hold(begin(tmp_path / "run", 50), limits=Limits(time_limit=0.001, at_once=1))
+
+    assert (run.status, run.why) == ("stopped", "the time limit is reached: 0.001 seconds")

@@ -140,7 +140,7 @@ def decision(forger: Forger) -> None:
 
 
 def prompt(forger: Forger) -> None:
-    asked = next(line for line in forger.lines if line["line"] == "asked")
+    asked = next(line for line in forger.of(forger.ids[0]) if line["line"] == "asked")
     asked["turns"][-1][1] += " Think hard."
     forger.write()
 

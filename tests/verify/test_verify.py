@@ -19,7 +19,6 @@ from sottovoce.cli.main import main
 from sottovoce.datasets.samples import origin, samples
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.question import Question
-from sottovoce.runs.allowed import Trust
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import new_manifest
@@ -144,17 +143,6 @@ def test_a_run_that_was_stopped_and_cut_off_and_resumed_has_no_findings(tmp_path
     assert load_run(tmp_path / "run").status == "done" and findings(tmp_path / "run") == []
 
 
-def test_fields_that_a_log_may_leave_out_are_no_error_of_ours(copy: Path) -> None:
-    # Found by fuzzing: each was a KeyError or a TypeError.
-    forger = Forger(copy)
-    said = next(event for line in forger.lines for event in line.get("events", []) if event["event"] == "said")
-    del said["epoch"], said["attempt"], said["source"], forger.last["why"]
-    forger.last["counts"] = None
-    (copy / LOG).write_text("".join(json.dumps(line) + "\n" for line in forger.lines))
-
-    assert any("digest" in each for each in findings(copy))
-
-
 @pytest.mark.parametrize(
     "protocol", ["cipher", *(pytest.param(each, marks=pytest.mark.slow) for each in ("nl", "sde", "hidden"))]
 )
@@ -166,22 +154,6 @@ def test_a_run_by_each_protocol_that_was_not_exact_has_no_findings_held_anew_exa
     assert findings(tmp_path / "run", 1) == []
 
 
-@pytest.mark.slow
-def test_runs_in_fewer_bytes_and_under_a_probe_have_no_findings(tmp_path: Path) -> None:
-    given: dict[str, Any] = {"rounds": 2, "protocol": "sde", "layers": (0,), "temperature": [1.0], "exact": True}
-    given |= {"max_tokens": 6, "answer_turn": "off", "carry_as": "int8", "keep": 0.5, "rank": 2}
-    held(tmp_path / "small", Debate(**given), n=2)
-    held(tmp_path / "shuffled", Debate(**given, probe="shuffled", probe_from="small"), n=2)
-
-    for name in ("small", "shuffled"):
-        verified = verify(load_run(tmp_path / name), 1, trust=Trust(trust_paths=True))
-
-        assert (verified.findings, verified.reruns) == ([], 1)
-    shutil.rmtree(tmp_path / "small")
-    (found,) = verify(load_run(tmp_path / "shuffled"), 1, trust=Trust(trust_paths=True)).findings
-    assert "the run of --probe-from cannot be read" in str(found)
-
-
 def test_a_watched_run_has_no_findings(tmp_path: Path) -> None:
     """The monitor judges again by the payloads, and has the agents asked again as it had."""
     monitor("all", 0.0005).model_copy(update={"measured": Measure()}).save(tmp_path / "monitor.json")
@@ -191,7 +163,7 @@ def test_a_watched_run_has_no_findings(tmp_path: Path) -> None:
     assert load_run(tmp_path / "run").only.interventions and findings(tmp_path / "run") == []
 
 
-@pytest.mark.parametrize(("settings", "replies"), [schemes.JUDGED, schemes.ASKED, schemes.DEALT])
+@pytest.mark.parametrize(("settings", "replies"), [schemes.ASKED, schemes.DEALT])
 def test_schemes_with_roles_groups_and_answer_turns_are_led_again_as_they_were(
     tmp_path: Path, settings: Settings, replies: schemes.Replies
 ) -> None:
@@ -208,10 +180,8 @@ def test_schemes_with_roles_groups_and_answer_turns_are_led_again_as_they_were(
     ("protocol", "temperature", "margin", "excused"),
     [
         ("nl", 0.0, 1e-6, True),
-        ("nl", 0.0, 0.5, False),
         ("nl", 0.01, 1e-6, False),
         ("sde", 1.0, 1e-6, False),
-        ("cipher", 1.0, 1e-6, True),
     ],
 )
 def test_parting_where_two_tokens_were_level_is_a_note_unless_they_were_drawn(
@@ -237,3 +207,14 @@ def _says(protocol: str, ids: list[int], margin: float) -> Payload:
     """Tokens (3,) and at each the two best (3, 2), so far apart."""
     top = torch.tensor([[-0.5, -0.5 - margin]] * len(ids))
     return Payload(Label(protocol, "", "", "", ""), {"ids": torch.tensor(ids), "top_logprobs": top})
+
+
+def test_fields_that_a_log_may_leave_out_are_no_error_of_ours(copy: Path) -> None:
+    # Found by fuzzing: each was a KeyError or a TypeError.
+    forger = Forger(copy)
+    said = next(event for line in forger.lines for event in line.get("events", []) if event["event"] == "said")
+    del said["epoch"], said["attempt"], said["source"], forger.last["why"]
+    forger.last["counts"] = None
+    (copy / LOG).write_text("".join(json.dumps(line) + "\n" for line in forger.lines))
+
+    assert any("digest" in each for each in findings(copy))

@@ -1,21 +1,31 @@
-"""Monitor datasets from saved runs: the uncertainty of each agent's replies, and how the discussion ended.
+"""Monitor datasets from saved runs, and the evaluation of a monitor on held-out games against random baselines.
 
-The game is a question under a seed, the role is the scheme's role for the agent, and the turn is a round; a game failed
-if the decision's score is below 1. Rows cover what a monitor would see: of several attempts at an act the one that was
-acted on, no answer turns, and withdrawn messages as they were sent.
+A game is a question under a seed, a turn a round; a game failed if the decision's score is below 1. Rows cover what a
+monitor would see: of several attempts at an act the one that was acted on, no answer turns, and withdrawn messages as
+they were sent.
+
+The gain is what one reset at each game's first trigger adds to the share of successes, if games succeed after a reset
+as often as they do on average (monitors.threshold). The interval of a difference is over games, with their share of
+successes taken as given; it needs the extra `eval`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from sottovoce.analysis.statistics import Difference, paired_bootstrap
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
-from sottovoce.monitors.dataset import Row
+from sottovoce.monitors.dataset import Floats, Games, Row
+from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
+from sottovoce.monitors.threshold import chances, equal_resets, game_gains
 from sottovoce.monitors.tokens import Decode
 from sottovoce.nodes.uncertainty import Decoders, features_of_acts, finished
 from sottovoce.runs.allowed import NO_TRUST, Trust
@@ -88,7 +98,7 @@ def _decoders(run: Run, trust: Trust) -> Decoders:
             return None
 
         def decode(at: int) -> str:
-            trust.check_model(model.model, f"run {str(run.folder)!r}")
+            trust.check_paths(Settings(model=[model.model]), f"run {str(run.folder)!r}")
             return str(_tokenizer(model.model, model.vocabulary).decode([at]))
 
         return decode
@@ -98,11 +108,7 @@ def _decoders(run: Run, trust: Trust) -> Decoders:
 
 @cache
 def _tokenizer(name: str, vocabulary: str) -> PreTrainedTokenizerBase:
-    """Load a model's tokenizer.
-
-    Raises:
-        UsageError: it is not the tokenizer of the run.
-    """
+    """Load a model's tokenizer; refuse another one than that of the run."""
     from sottovoce.models import load_tokenizer, vocabulary_digest  # late: transformers takes seconds
 
     tokenizer = load_tokenizer(name)
@@ -131,3 +137,70 @@ def _at_once(before: Sequence[Message], message: Message, settings: Settings) ->
         return (last.epoch, last.round) == (message.epoch, message.round)
     same = (last.epoch, last.time, last.agent) == (message.epoch, message.time, message.agent)
     return same and all(each.act != message.act for each in before)  # a repeated act starts a new group
+
+
+# Evaluation
+
+
+@dataclass(frozen=True)
+class Resets:
+    """The effect of one trigger; for a random one, the expected effect."""
+
+    trigger: str
+    threshold: float
+    games: float
+    """The number of games that are reset."""
+    of_failed: float
+    """The share of failed games that are reset."""
+    of_successful: float
+    gain: float
+
+
+@dataclass(frozen=True)
+class MonitorEvaluation:
+    """The evaluation of a monitor on held-out games."""
+
+    games: int
+    failed: int
+    triggers: list[Resets]
+    """The monitor, a random trigger with as many resets, and one with the threshold chosen on validation games."""
+    difference: Difference
+    """The gain of the first minus that of the second."""
+
+
+def evaluate_monitor(monitor: Monitor, games: Games) -> MonitorEvaluation:
+    """Evaluate a monitor and random baselines on games of its role.
+
+    Raises:
+        UsageError: the games are measured differently from the monitor's, lack a feature, or all failed or all
+            succeeded.
+    """
+    monitor.check_measured(games.measured)
+    if games.failed.all() or not games.failed.any():
+        raise UsageError(f"all {len(games)} games {'failed' if games.failed.all() else 'succeeded'}; expected both")
+    above = _triggered(monitor, games)
+    equal = equal_resets(games.turns, float(above.sum()))
+    by_chance = chances(games.turns, equal)
+    triggers = [
+        _resets("monitor", monitor.threshold, above, games),
+        _resets("random, as many resets", equal, by_chance, games),
+    ]
+    if monitor.fitted is not None:
+        own = monitor.fitted.random_threshold
+        triggers.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
+    differences = len(games) * game_gains(games.failed) * (above - by_chance)
+    return MonitorEvaluation(len(games), int(games.failed.sum()), triggers, paired_bootstrap(differences.tolist()))
+
+
+def _triggered(monitor: Monitor, games: Games) -> Floats:
+    """Return 0 or 1 for each game; for a random monitor the probability."""
+    if monitor.is_random:
+        return chances(games.turns, monitor.threshold)
+    return (games.highest(monitor.scores(games.columns)) > monitor.threshold).astype(np.float64)
+
+
+def _resets(trigger: str, threshold: float, triggered: Floats, games: Games) -> Resets:
+    """Return the effect of triggers, given as 0 or 1 or a probability for each game."""
+    of_failed, of_successful = (float(triggered[of].mean()) for of in (games.failed, ~games.failed))
+    gain = float(game_gains(games.failed) @ triggered)
+    return Resets(trigger, threshold, float(triggered.sum()), of_failed, of_successful, gain)
