@@ -60,7 +60,7 @@ def create_codegen(
         frame.act(judge, act, role="judge", to="report", watched=False, approved=False)
     for coder in coders:
         frame.graph.add_edge("report", coder)
-        frame.act(coder, acts.write, role="coder", to="hand_in", effect=acts.effect)
+        frame.act(coder, acts.write, role="coder", to="hand_in", effect=lambda update: acts.RUN)
     frame.join(
         "hand_in",
         frame.step(acts.hand_in),

@@ -8,7 +8,6 @@ month together. A harvest cannot be undone: a reset returns to the beginning of 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Unpack
 
 from sottovoce.core.errors import UsageError
@@ -76,7 +75,9 @@ def create_govsim(settings: GovSim | None = None, **inputs: Unpack[GraphInputs])
     frame.join("next_month", frame.step(acts.next_month), to=another_month, ends=["decide", *wishes], labels=OVER)
     frame.join("harvest", frame.step(acts.harvest), to="next_round", together=acts.wishes)
     for agent, node in zip(agents, wishes, strict=True):
-        frame.act(node, acts.wish, agent=agent, role="fisher", to="harvest", watched=False, effect=acts.effect)
+        frame.act(
+            node, acts.wish, agent=agent, role="fisher", to="harvest", watched=False, effect=lambda update: acts.HARVEST
+        )
     return frame.graph
 
 
@@ -126,10 +127,6 @@ def _question(game: Game, id: str) -> Question:
     )
 
 
-def _stored(path: Path, settings: GovSim) -> Question:
-    return _question(read_game(path), path.stem)
-
-
 SCHEME = Scheme(
     "govsim",
     GovSim,
@@ -152,7 +149,7 @@ SCHEME = Scheme(
             "govsim/test": "games with the remaining start values, held out",
         },
         draw=games,
-        read=_stored,
+        read=lambda path, settings: _question(read_game(path), path.stem),
         most={"govsim/train": 26, "govsim/validation": 14, "govsim/test": 20},
     ),
     unrolls="in a world, speakers and messages depend on earlier actions",

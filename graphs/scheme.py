@@ -2,10 +2,14 @@
 
 Each scheme has one, in its own file, which imports neither torch nor langgraph, so that help is fast. Another package
 declares its record as an entry point of "sottovoce.schemes"; `SCHEMES.register` adds one in code.
+
+A server's configuration is the TOML file that `SERVER` names (docs/howto/trust.md shows one). Relative paths in it are
+relative to the server's working folder; without it, clients may use bundled names only.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,12 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import TypedDict
 
-from sottovoce.core.any_types import AnyState, Unimported
+from sottovoce.core.any_types import JSON, AnyState, Unimported
 from sottovoce.core.errors import RequestError, UsageError, choose, nearest
 from sottovoce.core.registry import Registry
-from sottovoce.core.trust import Allow, Allowed
-from sottovoce.graphs.runtime.served import of_server
+from sottovoce.core.trust import Allow, Allowed, marked
 from sottovoce.settings import Settings
+from sottovoce.settings.plain import named
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -53,6 +57,8 @@ SPELLED = re.compile("[a-z][a-z0-9_]*")
 """The pattern of a scheme's name."""
 SERVERS = re.compile("^(_|langgraph_|checkpoint_)|_id$|-")
 """Configuration keys of LangGraph and its server (langgraph-api 0.16), including headers."""
+SERVER = "SOTTOVOCE_SERVER"
+"""The environment variable that names the server's configuration."""
 State = Mapping[str, AnyState]
 Graph: TypeAlias = "StateGraph[AnyState, AnyState, AnyState, AnyState]"
 
@@ -163,7 +169,7 @@ class Scheme:
             for name in given.keys() - own.keys():
                 if not SERVERS.search(name):
                     raise UsageError(nearest("setting:", name, self.settings.model_fields))
-            built, allow = of_server(self.name, self.settings, lambda: {each.name: each.settings for each in schemes()})
+            built, allow = of_server(self)
             settings = self.settings.model_validate({**built.model_dump(exclude_unset=True), **own})
             Allowed.of(allow, self.settings).check(settings, built)
             graph: Graph = self.create(settings, allow=allow)
@@ -221,3 +227,39 @@ def schemes() -> list[Scheme]:
 def shipped() -> list[Scheme]:
     """Return the bundled schemes; nothing of other packages is loaded."""
     return [scheme(name) for name in NAMES]
+
+
+def of_server(scheme: Scheme) -> tuple[Settings, Allow]:
+    """Return the settings that a scheme's graph is built with on this server, and the names that clients may use.
+
+    Raises:
+        UsageError: the server's configuration cannot be read, or has a table or setting that no scheme has.
+    """
+    kind = scheme.settings
+    if not (chosen := os.environ.get(SERVER)):
+        return kind(), {}
+    try:
+        allow = _read(Path(chosen))
+        kinds = {each.name: each.settings for each in schemes()}
+        given, names = allow.pop("settings", {}), {name for each in kinds.values() for name in marked(each)}
+        if unknown := next((name for name in allow if name not in names), None):
+            raise UsageError(nearest("table:", unknown, ["settings", *names]))
+        own = {key.replace("-", "_"): value for key, value in given.items()}
+        every = {name: value for name, value in own.items() if name not in kinds}
+        fields = {name: info for each in kinds.values() for name, info in each.model_fields.items()}
+        shared = {name: value for name, value in named(every, fields).items() if name in kind.model_fields}
+        built = kind.model_validate({**shared, **named(own.get(scheme.name, {}), kind.model_fields)})
+    except (UsageError, AttributeError) as error:  # the latter if a value is not a table
+        raise UsageError(f"{error} (the server's configuration, {SERVER})") from error
+    return built, {name: values for name, values in allow.items() if name in marked(kind)}
+
+
+def _read(path: Path) -> JSON:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"it cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"it is not TOML: {error}") from error

@@ -7,8 +7,7 @@ limit, ends the game without an answer. A reset restarts the whole game, since n
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal, Unpack
 
 from sottovoce.core.text import counted
 from sottovoce.environments import Split
@@ -17,9 +16,6 @@ from sottovoce.environments.whodunit.knowledge import class_noted
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.question import Question
 from sottovoce.settings import WhoDunit
-
-if TYPE_CHECKING:  # its file loads safetensors
-    from sottovoce.channels.message import Message
 
 
 def whose_turn(state: State) -> str:
@@ -67,11 +63,6 @@ def manner(settings: WhoDunit) -> str:
     return f"{who}{by_rule} in turn, at most {counted(most, 'turn')}"
 
 
-def truth(message: Message) -> str:
-    """Return the class of error in a message: hallucination, collapse, role loss, recall failure or none."""
-    return class_noted(message.notes)
-
-
 def games(n: int, settings: WhoDunit, seed: int = 0, split: Split | None = None) -> list[Question]:
     """Return the first `n` games of a seed with these settings; the games of a split share no character with others.
 
@@ -99,10 +90,6 @@ def _question(game: Game, id: str, settings: WhoDunit) -> Question:
     return {**question, "wordings": {intel: f"What do you tell {accuser} now?"}}
 
 
-def _stored(path: Path, settings: WhoDunit) -> Question:
-    return _question(read_game(path), path.stem, settings)
-
-
 SCHEME = Scheme(
     "whodunit",
     WhoDunit,
@@ -118,11 +105,11 @@ SCHEME = Scheme(
             "whodunit/test": "games with the remaining characters, held out",
         },
         draw=games,
-        read=_stored,
+        read=lambda path, settings: _question(read_game(path), path.stem, settings),
     ),
     unrolls="in a world, speakers and messages depend on earlier actions",
     manner=manner,
-    truth=truth,
+    truth=lambda message: class_noted(message.notes),
     first_options="--suspects 3 --attributes 3 --turns 8",
 )
 make_graph = SCHEME.make_graph

@@ -38,7 +38,10 @@ def begin(run: RunContext[Brief], state: Discussion) -> Update:
 
 def brief(run: RunContext[Brief], state: Discussion, agent: str) -> Update:
     """Return a sender's message, which needs no words."""
-    turns = brief_turns(run.prompt_builder(state, agent), informed=run.settings.know == "question")
+    builder, informed = run.prompt_builder(state, agent), run.settings.know == "question"
+    asked = (builder.known([]), builder.question_of("")) if informed else ()
+    request = builder.prompts.render("brief/brief", documents=builder.documents(), informed=informed)
+    turns = (*builder.system_turn(), Turn("user", blocks(*asked, request)))
     ask = Ask(agent, BRIEF, turns, max_tokens=run.settings.brief_tokens, silent=run.settings.escalate == "never")
     return {"board": say(run, state, ask)}
 
@@ -51,16 +54,6 @@ def answer(run: RunContext[Brief], state: Discussion, agent: str) -> Update:
     owner = None if settings.hears == "documents" else agent
     turns = answer_turns(run.prompt_builder(state, agent, owner), briefs)
     return {"board": say_answer(run, state, Ask(agent, "answer", turns, protocol="nl"))}
-
-
-# Prompts
-
-
-def brief_turns(builder: PromptBuilder, *, informed: bool) -> tuple[Turn, ...]:
-    """Return a sender's documents and the request to pass them on; before it the question, if it is informed."""
-    asked = (builder.known([]), builder.question_of("")) if informed else ()
-    request = builder.prompts.render("brief/brief", documents=builder.documents(), informed=informed)
-    return (*builder.system_turn(), Turn("user", blocks(*asked, request)))
 
 
 def answer_turns(builder: PromptBuilder, messages: Sequence[Message]) -> tuple[Turn, ...]:

@@ -68,12 +68,6 @@ class Review(TypedDict):
 # Prompts
 
 
-def first_turns(builder: PromptBuilder, name: str) -> tuple[Turn, ...]:
-    """Return the prompt with the problem alone."""
-    form = words(builder.prompts.render("codegen/solve", function=name))
-    return (*_role(builder, "coder"), Turn("user", blocks(builder.known([]), builder.question_of(form))))
-
-
 def later_turns(
     builder: PromptBuilder, name: str, solutions: Sequence[tuple[Review, Message]], reflected: Message
 ) -> tuple[Turn, ...]:
@@ -125,16 +119,6 @@ def code_form(*, scored: bool) -> Form:
     return Form(pattern=f"{CODE}{ANYTHING}", after="```python", unknown=False)
 
 
-def rank_form(count: int) -> Form:
-    """Return the form of the line that names the two best solutions, after free reasoning."""
-    return Form(choices=pairs(count), after="Best:", unknown=False)
-
-
-def pairs(count: int) -> tuple[str, ...]:
-    """Return every ranking that a Ranker can choose."""
-    return tuple(f"[{first}, {second}]" for first, second in permutations(range(1, count + 1), 2))
-
-
 TEST, REVIEW, RANK, RUN = "test", "review", "rank", "run"
 
 
@@ -158,8 +142,9 @@ def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return one coder's solution."""
     builder, name = run.prompt_builder(state, agent), entry_point(state)
     if state["round"] == 0:
-        ask = Ask(agent, "answer", first_turns(builder, name), code_form(scored=False))
-        return {"board": say(run, state, ask)}
+        asked = words(builder.prompts.render("codegen/solve", function=name))
+        turns = (*_role(builder, "coder"), Turn("user", blocks(builder.known([]), builder.question_of(asked))))
+        return {"board": say(run, state, Ask(agent, "answer", turns, code_form(scored=False)))}
     spoken, reviews = replies_of(run, state), {review["agent"]: review for review in state["reviews"]}
     reflected = said(state, REFLECTOR, state["round"], (REVIEW,))
     assert reflected is not None, "judges speak before coders"
@@ -167,11 +152,6 @@ def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     ask = Ask(agent, "revise", later_turns(builder, name, best, reflected), code_form(scored=True))
     (message,) = say(run, state, ask)
     return {"board": [replace(message, notes=(*message.notes, _helped(message)))]}
-
-
-def effect(update: Update) -> str:
-    """Return the effect of a solution: its program is run."""
-    return RUN
 
 
 def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
@@ -192,7 +172,9 @@ def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """Return the Ranker's best two."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/rank", count=count)
-    return _judge(run, state, Ask(agent, RANK, (), rank_form(count), protocol=WORDS), request)
+    rankings = tuple(f"[{first}, {second}]" for first, second in permutations(range(1, count + 1), 2))
+    form = Form(choices=rankings, after="Best:", unknown=False)
+    return _judge(run, state, Ask(agent, RANK, (), form, protocol=WORDS), request)
 
 
 def _judge(run: RunContext[CodeGen], state: Coding, ask: Ask, request: Sequence[Part]) -> Update:

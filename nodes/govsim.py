@@ -67,7 +67,9 @@ def begin(run: RunContext[GovSim], state: Discussion) -> Update:
 def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Return one utterance, which names the next speaker or ends the talk."""
     there = present(state)
-    ask = Ask(agent, TALK, talk_turns(run, state, agent), utterance_form([each for each in there if each != agent]))
+    others = "|".join(each for each in there if each != agent)
+    form = Form(pattern=rf"(?:yes|no)\nNext: (?:{others})", after="Done:", unknown=False)
+    ask = Ask(agent, TALK, talk_turns(run, state, agent), form)
     *before, message = say(run, state, ask)
     utterance = read_utterance(message.full_text, there)
     named = f"names {utterance.following}" if utterance.following else "names nobody"
@@ -98,11 +100,6 @@ def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     return {"board": [*before, noted(message, f"wants {tons or 0} tons")]}
 
 
-def effect(update: Update) -> str:
-    """Return the effect of a wish: a harvest, which takes fish from the lake."""
-    return HARVEST
-
-
 def next_month(run: RunContext[GovSim], state: Fishery) -> Update:
     """Let the fish double, unless the game is over."""
     game, world = game_of(state), state["world"]
@@ -129,13 +126,7 @@ def wishes(state: Fishery) -> list[Message]:
 
 
 def game_of(state: Discussion) -> Game:
-    """Return the game in the state.
-
-    Raises:
-        UsageError: the state was edited and has no game.
-    """
-    if state.get("game") is None or "world" not in state:
-        raise UsageError("the state has no 'game' and 'world', which 'opening' wrote; resume from an earlier step")
+    """Return the game in the state."""
     return Game.model_validate(state["game"])
 
 
@@ -191,11 +182,6 @@ def tons_pattern(most: int) -> str:
     return f"(?:{'|'.join(map(str, range(most + 1)))}) tons"
 
 
-def utterance_form(others: Sequence[str]) -> Form:
-    """Return the form of the lines after a free utterance: if the talk is over, and the next speaker."""
-    return Form(pattern=rf"(?:yes|no)\nNext: (?:{'|'.join(others)})", after="Done:", unknown=False)
-
-
 # Prompts
 
 
@@ -234,19 +220,15 @@ def _memory(state: Fishery, builder: PromptBuilder, round: int) -> tuple[Part, .
     if note is None:
         return ()
     summary, limit = (said(state, SUMMARIZER, round, (act,)) for act in (SUMMARISE, LIMIT))
+    done = state["world"]["harvests"][round - 1]
+    own = f" {own_catch(done, builder.agent)}" if builder.agent in done["caught"] else ""
     return builder.prompts.render(
         "govsim/memory",
-        harvest=_harvested(state, builder.agent, round),
+        harvest=f"{report(done)}{own}",
         summary_text=read_summary(summary.full_text) if summary else "",
         limit=read_limit(limit.full_text) if limit else None,
         notes=note.full_text.strip(),
     )
-
-
-def _harvested(state: Fishery, agent: str, month: int) -> str:
-    """Return the report on a month's harvest (1-based), and an agent's own catch."""
-    done = state["world"]["harvests"][month - 1]
-    return f"{report(done)} {own_catch(done, agent)}" if agent in done["caught"] else report(done)
 
 
 def _talk(state: Fishery, builder: PromptBuilder) -> tuple[Part, ...]:

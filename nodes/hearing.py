@@ -35,7 +35,7 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
         case "empty":
             texts = ["" for _ in others]
         case "filler":
-            texts = [_filler_of(said, run.model(agent)) for said in others]
+            texts = [filler(said, run.model(agent)) for said in others]
         case "decoy":  # another question's solution, a fixed one for each speaker; `setup` checked that there are any
             texts = [state["decoys"][said.order % len(state["decoys"])] for said in others]
         case _:
@@ -45,20 +45,16 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
     ]
 
 
-def _filler_of(said: Message, model: BaseChatModel) -> str:
-    """Return dots in place of a message: as many as its tokens, or as the positions that it carries instead."""
-    if said.full_text or said.payload is None:
-        return filler(said.full_text, model)
-    return (DOT * said.payload.length).strip()
-
-
-def filler(text: str, model: BaseChatModel) -> str:
-    """Return dots with about as many tokens as the text for a local model; for others, as many as its words."""
-    if isinstance(model, HookedChatModel):
+def filler(said: Message, model: BaseChatModel) -> str:
+    """Return dots in place of a message: about as many tokens as its text or its positions, or as many as its words."""
+    text, each = said.full_text, 1.0
+    if said.payload and not text:
+        wanted = said.payload.length
+    elif isinstance(model, HookedChatModel):
         chat = model.loaded.chat
         wanted, each = len(chat.ids(text, plain=True)), len(chat.ids(DOT * REPEATED, plain=True)) / REPEATED
     else:
-        wanted, each = len(text.split()), 1.0
+        wanted = len(text.split())
     return (DOT * round(wanted / each)).strip()
 
 

@@ -43,8 +43,8 @@ def by_person(state: Discussion, call: Call, node: str) -> AIMessage | None:
     ask, written = call.ask, state.get("pending", {}).get(node, {}).get("written", {})
     if ask.act in written and not call.asked:
         return AIMessage(written[ask.act], additional_kwargs={"source": HUMAN})
-    handed = (each for each in state.get("interventions", []) if each["what"] == HUMAN)
-    why = next((each["why"] for each in handed if ask.agent in each["agent"].split(", ")), None)
+    handed = (each for each in state.get("interventions", []) if (each["what"], each["agent"]) == (HUMAN, ask.agent))
+    why = next((each["why"] for each in handed), None)
     if ask.agent in state["settings"].get("human", []):
         why = BEGINNING
     if why is None:

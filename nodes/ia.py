@@ -16,11 +16,10 @@ from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import majority, read_vote
-from sottovoce.nodes.evidence import LIBRARY, evidence_of
+from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
 from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.question import Passage, Question
-from sottovoce.nodes.retrieval import retriever_of
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds

@@ -77,7 +77,8 @@ def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     if run.settings.self_selection and offered:
         *before, picked = _select(run, state, builder, offered)
         places = selected(picked.full_text, len(offered), run.settings.most) or []
-        messages = [*before, noted(picked, _chose(offered, places))]
+        chosen = ", ".join(_titled(place, offered[place]) for place in places)
+        messages = [*before, noted(picked, f"chose {chosen or 'no evidence'}")]
     evidence = [(place, offered[place]) for place in places]
     own, others = _latest(state, run.settings.speakers(), agent)
     ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(builder, evidence, own, others))
@@ -236,11 +237,6 @@ def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
         }
     shown: list[Vote] = [{**vote, "counts": False} for vote in votes]
     return {**decided(SUMMARIZER, how, [], shown, state, (answer,)), "by": SUMMARIZER, "agreed": agrees}
-
-
-def _chose(offered: Sequence[Passage], places: Sequence[int]) -> str:
-    """Return the note on a choice: the pieces."""
-    return f"chose {', '.join(_titled(place, offered[place]) for place in places) or 'no evidence'}"
 
 
 def _titled(number: int, passage: Passage) -> str:

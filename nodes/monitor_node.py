@@ -4,9 +4,8 @@ A watched act is two nodes. In the first the agent speaks, and its whole update 
 second a `Watch` checks the messages, and the update is published or replaced by an intervention. Messages that are
 written in parallel and acted on together may be checked together, in one node before that step.
 
-A person who approves is a watch too. The graph stops with the text and its consequence (`Interrupt.value`, plain JSON).
-Resume it with {"approve": true} or an empty text; with {"approve": false}, which publishes nothing; or with another
-text, which then is the person's: the act runs again with it, so that it is read like any reply.
+A person who approves is a watch too: the graph stops with the text and its consequence (`Interrupt.value`, plain JSON),
+and resumes with one of `EXPECTED`. A new text is the person's: the act runs again with it, and it is read like a reply.
 """
 
 from __future__ import annotations

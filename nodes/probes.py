@@ -1,15 +1,8 @@
-"""Probes that replace payloads by those of a finished run's messages about other questions.
+"""Probes that replace payloads by those of a finished run's messages about other questions (docs/howto/probes.md).
 
-Under `shuffled` each question hears another one's messages: at each place (agent, act, round) the questions of the
-donor run are sorted by the lengths of their messages there, and neighbors are swapped, so that every question gives
-once, receives once, and never gets its own. The lengths are those of the donor run; ties are ordered by the run's
-seed, the word "probe" and the place, never by a payload's content. A question that the donor run did not ask gets the
-message of the nearest length. If a place has no other question, messages come from the same act and round of any
-agent, from the same act, or from anywhere, again by length. Under `noise_cov` up to `SAMPLED` messages of a place are
-heard as one distribution.
-
-Donors are copied into the run's own store, which then does not need the donor run, and are named in the messages
-that heard them.
+Under `shuffled` each question hears another one's messages of about the same length; under `noise_cov` up to `SAMPLED`
+messages of a place are heard as one distribution. No choice depends on a payload's content. Donors are copied into the
+run's own store, which then does not need the donor run, and are named in the messages that heard them.
 """
 
 from __future__ import annotations
@@ -175,16 +168,13 @@ def donated(turns: tuple[Turn, ...]) -> tuple[tuple[PayloadRef, ...], tuple[str,
     """Return the donors of a prompt, each once, and notes on the messages that they replace, with both lengths."""
     parts = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef) and part.donors]
     refs = {ref.sha256: ref for part in parts for ref in part.donors}
-    notes = [_donation(part, part.message.payload) for part in parts if part.message.payload]
-    return tuple(refs.values()), tuple(dict.fromkeys(notes))
-
-
-def _donation(part: MessageRef, own: PayloadRef) -> str:
-    counted = "tokens" if own.positions is None else "positions"
-    return (
-        f"hears {part.message.agent} of round {part.message.round + 1} ({own.length} {counted}) by another question's "
-        f"{' + '.join(str(ref.length) for ref in part.donors)} {counted}"
-    )
+    notes = dict[str, None]()
+    for part in parts:
+        if (own := part.message.payload) is not None:
+            counted, lengths = "tokens" if own.positions is None else "positions", [ref.length for ref in part.donors]
+            heard = f"hears {part.message.agent} of round {part.message.round + 1} ({own.length} {counted})"
+            notes[f"{heard} by another question's {' + '.join(map(str, lengths))} {counted}"] = None
+    return tuple(refs.values()), tuple(notes)
 
 
 def donors_of(run: RunContext[Any], agent: str) -> Donors | None:

@@ -15,16 +15,15 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.core.any_types import JSON
-from sottovoce.core.errors import RetrievalError, UsageError
+from sottovoce.core.errors import RetrievalError
 from sottovoce.core.response_format import Form
 from sottovoce.environments import react
 from sottovoce.environments.pages import Library
 from sottovoce.environments.react import Action, Malformed, World
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, voted
-from sottovoce.nodes.evidence import evidence_of
+from sottovoce.nodes.evidence import FoundPassages, evidence_of, library_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
-from sottovoce.nodes.retrieval import FoundPassages, library_of
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages
 from sottovoce.retrievers.pool import Origin
@@ -92,10 +91,7 @@ def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
 
 def environment(run: RunContext[ReAct], state: Relay) -> Update:
     """Let the library perform the last step's action, and return an observation."""
-    steps = steps_of(state)
-    if not steps:
-        raise UsageError("there is no step that the library could answer; resume the run from an earlier step")
-    said = steps[-1][0]
+    said = steps_of(state)[-1][0]
     library = library_of(run, state)
     observation, world = _done(library, state, said.does)
     who, act, text = ENVIRONMENT, OBSERVE, observation
@@ -225,35 +221,20 @@ def _thought(step: Message) -> str:
 # Decision
 
 
-class Counts(NamedTuple):
-    """The numbers of steps and calls of a relay."""
-
-    steps: int
-    calls: int
-    second_calls: int
-    """Calls for steps without an action."""
-    invalid: int
-    """Steps without an action even after the second call."""
-
-
-def counted(state: Discussion) -> Counts:
-    """Return the counts over all steps that were not withdrawn."""
-    said = [step for step, _ in steps_of(state)]
-    second = sum(each.action is not None for each in said)
-    invalid = sum(isinstance(each.does, Malformed) for each in said)
-    return Counts(len(said), len(said) + second, second, invalid)
-
-
 def by_finish(run: RunContext[ReAct], state: Discussion) -> Decision:
     """Decide by the answer of the agent that finished; without one there is no answer."""
-    counts, last = counted(state), next((each for each in current_messages(state) if each.act == ANSWER), None)
-    repaired = f"; {counts.second_calls} of them took a second call" if counts.second_calls else ""
+    said = [step for step, _ in steps_of(state)]
+    second, last = (
+        sum(each.action is not None for each in said),
+        next((each for each in current_messages(state) if each.act == ANSWER), None),
+    )
+    repaired = f"; {second} of them took a second call" if second else ""
     if last is None:
-        why = f"nobody finished within {counts.steps} steps: no answer{repaired}"
+        why = f"nobody finished within {len(said)} steps: no answer{repaired}"
         return decided("finish", why, [], [], state, (None,))
     vote = voted(last, state)
     unread = "" if vote["counts"] else ", and no answer could be read"
-    why = f"{last.agent} finished in step {counts.steps}{unread}{repaired}"
+    why = f"{last.agent} finished in step {len(said)}{unread}{repaired}"
     return {**decided("finish", why, [], [vote], state, (vote["answer"],)), "by": last.agent}
 
 

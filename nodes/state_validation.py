@@ -76,21 +76,16 @@ def check_state(state: Mapping[str, JSONValue], speakers: Collection[str]) -> No
     for name, least in (("round", -1), ("turn", 0)):
         if not least <= (number := state.get(name, least)) <= MOST_STEPS:
             raise UsageError(f"in the state, {name} is {number}; expected {least} to {MOST_STEPS:,}")
-    _check_pending(state.get("pending", {}))
+    for name, update in state.get("pending", {}).items():
+        if update.get("next") == "reset" and "to" not in update:
+            raise UsageError(f"in the state, pending.{name} has no 'to', the mark that a reset goes back to")
+        for held in update.get("board", []):
+            validated(held)
     for message in state.get("board", []):
         if message.agent not in speakers and message.source != "rule":
             raise UsageError(choose("agent on the board:", message.agent, sorted(speakers)))
         if not message.epoch and message.round > max(state["round"], 0) and not state.get("epochs"):
             raise UsageError(f"on the board, {message.place} is later than the state, in round {state['round']}")
-
-
-def _check_pending(pending: Mapping[str, PendingUpdate]) -> None:
-    """Refuse what types cannot express: a reset without a mark, and invalid messages."""
-    for name, update in pending.items():
-        if update.get("next") == "reset" and "to" not in update:
-            raise UsageError(f"in the state, pending.{name} has no 'to', the mark that a reset goes back to")
-        for message in update.get("board", []):
-            validated(message)
 
 
 @cache

@@ -103,8 +103,10 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
     if isinstance(done, Malformed):
         return {"board": messages, "world": cancelled(world, agent, done.hint)}
     line, after = step(game, world, agent, done, wording)
-    notes = _notes(line, after, described_knowledge(game, after, settings.speakers()[0]))
-    said = replace(messages[-1], public=line, notes=(*messages[-1].notes, *notes))
+    blunders = [NOTES[each] for each in after["done"][-1]["blunders"]]
+    known = described_knowledge(game, after, settings.speakers()[0])
+    notes = (*messages[-1].notes, f"published: {line or 'nothing'}", *blunders, known)
+    said = replace(messages[-1], public=line, notes=notes)
     return {"board": [*messages[:-1], said], "world": after}
 
 
@@ -122,12 +124,6 @@ def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update
 def game_of(state: Discussion) -> Game:
     """Return the game in the state."""
     return Game.model_validate(state["game"])
-
-
-def _notes(line: str, world: World, known: str) -> list[str]:
-    """Return notes for display: the published line, its errors, and what is known now."""
-    blunders = [NOTES[each] for each in world["done"][-1]["blunders"]]
-    return [f"published: {line}" if line else "published: nothing", *blunders, known]
 
 
 # The form of an action

@@ -20,7 +20,7 @@ NAMES_SCHEMES = {
     "graphs/discussion.py": "CMD's Algorithm 2, with its secretary",
     "graphs/scheme.py": "the list of bundled schemes",
     "nodes/discussion.py": "CMD's Algorithm 2, with its secretary",
-    "nodes/retrieval.py": "the relay's library",
+    "nodes/evidence.py": "the relay's library",
     "prompts/packs/__init__.py": "the schemes that a bundled model was trained on",
     "sottovoce/analysis/llm_judge.py": "a judge is a single agent",
     "sottovoce/cli/experiment.py": "the schemes of SDE's search for layers",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from functools import wraps
 from itertools import chain
 from typing import Any
 
@@ -113,7 +112,8 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         if isinstance(input, Command):
             self._check_edit(snapshot, [StateUpdate(input.update)] if input.update else [])
         elif input is None:
-            self._check_state(values, started=not {*snapshot.next} <= {START, FIRST})
+            with as_request():
+                self.check(values, started=not {*snapshot.next} <= {START, FIRST})
         elif (values.get("board") or values.get("pending")) and not values.get("decision"):
             raise RequestError(
                 "this thread has a discussion that is not over; continue it (with None as the input), or ask the "
@@ -133,16 +133,16 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
                 channel: Any = self.channels[name]
                 assert isinstance(channel, BaseChannel), "a key of the state has a channel"
                 channel = channel.from_checkpoint(values[name]) if name in values else channel.copy()
-                channel.update([value])
+                try:
+                    channel.update([value])
+                except (TypeError, ValueError, KeyError, AttributeError) as error:  # of a reducer
+                    raise RequestError(f"{name} got {value!r}, which is not of its type: {error}") from error
                 values.pop(name, None)
                 if channel.is_available():
                     values[name] = channel.get()
         skips_first = not {edit.as_node for edit in edits} <= {None, START, FIRST}
-        self._check_state(values, started=skips_first or bool(values.keys() & {"settings", "round"}))
-
-    def _check_state(self, values: Mapping[str, Any], *, started: bool) -> None:
         with as_request():
-            self.check(values, started=started)
+            self.check(values, started=skips_first or bool(values.keys() & {"settings", "round"}))
 
 
 def _with_chat(snapshot: StateSnapshot) -> StateSnapshot:
@@ -173,7 +173,10 @@ class DiscussionGraph(StateGraph[AnyState, AnyState, AnyState, AnyState]):
     def compile(self, *args: Untyped, **options: Untyped) -> CompiledDiscussion:
         """Compile the graph as LangGraph does, with our own channels instead of its plain ones."""
         compiled = super().compile(*args, **options)
-        channels = {key: _channel(key, channel) for key, channel in compiled.channels.items()}
+        channels = {
+            key: RemovableValue(channel.typ, key) if type(channel) is LastValue else channel
+            for key, channel in compiled.channels.items()
+        }
         channels[START] = InputChannel(self.input_schema, self._check_input)
         return CompiledDiscussion(**{**vars(compiled), "channels": channels}, check=self.check)
 
@@ -194,27 +197,3 @@ def _empty_value(channel: AnyState) -> AnyState:
     if isinstance(channel, BinaryOperatorAggregate) and channel.is_available():
         return {OVERWRITE: channel.get()}  # its initial value
     return None
-
-
-def _channel(key: str, channel: AnyState) -> AnyState:
-    """Return our channel in place of a plain one of LangGraph."""
-    if type(channel) is LastValue:
-        return RemovableValue(channel.typ, key)
-    if isinstance(channel, BinaryOperatorAggregate):
-        aggregate: Any = BinaryOperatorAggregate(channel.typ, _checked_reducer(key, channel.operator))
-        aggregate.key = key
-        return aggregate
-    return channel
-
-
-def _checked_reducer(key: str, reduce: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:  # Any: the key's own
-    """Return a reducer that raises a RequestError with the value if it cannot be reduced."""
-
-    @wraps(reduce)
-    def reduced(before: AnyState, value: AnyState) -> AnyState:
-        try:
-            return reduce(before, value)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise RequestError(f"{key} got {value!r}, which is not of its type: {error}") from error
-
-    return reduced

@@ -17,7 +17,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.models import assemble
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.convincing_samples import Sample, Samples
+from sottovoce.nodes.reconcile import Sample, Samples
 from sottovoce.prompts.render import Prompts
 from sottovoce.settings import CMD, MAD, Debate, Settings
 from tests.support import tiny_model, tiny_tokenizer
@@ -66,7 +66,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("samples")
     for name in ("a", "b"):
         sample = Sample(question=f"Of {name}?", explanation="So.", answer="7", before=None, after="7")
-        (folder / name).write_text(Samples(model=name, samples=[sample]).to_json())
+        (folder / name).write_text(Samples(model=name, samples=[sample]).model_dump_json())
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         yield

@@ -46,11 +46,17 @@ class User:
 
     def tour(self) -> None:
         """Do everything once."""
-        thread = self.walk(self.nodes())
+        self.change(self.walk(self.nodes()))
+        self.stream()
+
+    def change(self, thread: str = "") -> None:
+        """Edit and fork a discussion, by default one that is held at once."""
+        if not thread:
+            thread = self.thread()
+            self.client.runs.wait(thread, self.assistant, input=QUESTION, config=CONFIG)
         history = self.history(thread)
         self.edit(thread, history)
         self.fork(thread, history)
-        self.stream()
 
     def thread(self) -> str:
         return str(self.client.threads.create()["thread_id"])

@@ -244,15 +244,6 @@ def test_a_solution_that_does_not_run_is_not_tested_and_coders_are_told_why() ->
     assert "Syntax check: ImportError: no add\nReview: " in calls(model, "Programmer", "revise")[0].text
 
 
-def test_without_tests_there_are_none_to_pass() -> None:
-    state, model, _ = run({**coders(), **JUDGED, "Tester": ["It should add."] * 2})
-    assert "no tests could be read" in next(each.text for each in state["board"] if each.act == "report")
-    assert "Tests passed: none\nTests failed: none\n" in calls(model, "Programmer", "revise")[0].text
-    assert state["decision"]["by"] == "PythonAssistant"  # all are equal: the first
-    assert state["decision"]["why"].startswith("PythonAssistant's solution is the first; there are no tests; ")
-    assert not any("note" in vote for vote in state["decision"]["votes"])
-
-
 # The sandbox
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
-from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
@@ -109,14 +108,6 @@ def test_an_agent_may_be_given_a_view_to_start_from(name: str) -> None:
     assert "view you start from" not in prompts[first]
 
 
-@pytest.mark.parametrize("field", ["wordings", "starting_views"])
-def test_a_wording_for_nobody_is_refused(field: str) -> None:
-    agents = ", ".join(sorted(scheme("mad").settings().names()))
-    named = field.replace("_", " ")
-    with pytest.raises(UsageError, match=f"unknown agent among the {named}: 'agent_1'; choose from: {agents}"):
-        first_prompts("mad", {field: {"agent_1": "Hm."}})
-
-
 @pytest.mark.parametrize(("name", "others"), [("mad", ["moderator", "judge"]), ("cmd", ["secretary"])])
 def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and_its_own(
     name: str, others: list[str]
@@ -137,7 +128,7 @@ def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and
 # Where they stand
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "settings"),
     [*((name, {}) for name in ASKING if name != "react"), ("debate", {"shape": "fresh"}), ("debate", {"agents": 1})],
 )

@@ -216,16 +216,3 @@ def test_if_the_deciding_agent_alone_speaks_last_there_are_n_times_r_minus_one_p
 def test_a_rule_over_all_agents_needs_all_of_them_in_the_last_round(rule: Any) -> None:
     with pytest.raises(UsageError, match="last_round"):
         debating(last_round="deciding", rule=rule)
-
-
-def test_who_shares_facts_is_asked_for_an_answer_in_the_next_round_alone() -> None:
-    documents = {"agent_1": ["Mia has 3."], "agent_2": ["Tom has 5."]}
-    shared = ScriptedChatModel({"agent_1": ["Mia sings.", "8"], "agent_2": ["Tom sings.", "8"]})
-    alone = ScriptedChatModel({"agent_1": ["Mia sings.", "3"], "agent_2": ["Tom sings.", "5"]})
-
-    held(debating(shared, rounds=2), documents=documents)
-    held(debating(alone, rounds=1), documents=documents)
-
-    assert len(shared.calls) == len(alone.calls) == 4
-    assert sorted(each.place["round"] for each in shared.calls) == [0, 0, 1, 1]  # agents speak at once
-    assert sorted(each.place["attempt"] for each in alone.calls) == [0, 0, 1, 1]

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph.graph.state import CompiledStateGraph
 from transformers import PreTrainedModel
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Rows, assemble, load
 from sottovoce.models.base_temperature import Measured, save_measurement
@@ -274,8 +272,6 @@ def test_one_that_hears_means_and_speaks_in_words_draws_by_the_model_s_own(unnam
     [
         ({"model": ["no/such/place/at/all"]}, ModelError, "unknown model 'no/such/place/at/all'"),
         ({"layers": [7]}, UsageError, "layer 7 is out of range"),
-        ({"protocol": "cipher", "layers": [1]}, UsageError, "protocol 'cipher' has no option 'layers'"),
-        ({"protocol": "cipher", "threshold": 0.5}, UsageError, "threshold but no criterion"),
         ({"prompts": "/no/such/pack"}, UsageError, "prompt pack '/no/such/pack' is not a folder"),
     ],
 )
@@ -290,32 +286,6 @@ def test_settings_that_no_model_can_follow_are_refused(
 def test_given_models_and_a_protocol_that_is_not_theirs_contradict_each_other(store: PayloadStore) -> None:
     with pytest.raises(UsageError, match="protocol"):
         held(debating(agents("sde", store, loaded("a"), loaded("a")), protocol="cipher", rounds=1))
-
-
-async def test_tokens_stream_out_of_the_graph_with_their_agent(folder: str, store: PayloadStore) -> None:
-    graph: CompiledStateGraph[Any, Any, Any, Any] = debating(
-        protocol="cipher", model=[folder], rounds=2, max_tokens=5, store=store
-    )
-    streamed: dict[tuple[str, int, int], str] = {}
-    written: dict[tuple[str, int, int], str] = {}
-    item: Untyped
-    async for kind, item in graph.astream({"question": "What is 1 + 1?"}, stream_mode=["messages", "updates"]):
-        if kind == "messages":
-            key = item[1]["agent"], item[1]["round"], item[1]["attempt"]
-            streamed[key] = streamed.get(key, "") + item[0].text
-        else:
-            messages = [message for update in item.values() for message in (update or {}).get("board", [])]
-            written |= {(each["agent"], each["round"], each["attempt"]): each["text"] for each in messages}
-    assert len([attempt for *_, attempt in written if not attempt]) == 4
-    assert {place: text for place, text in streamed.items() if text} == {
-        place: text for place, text in written.items() if text
-    }
-
-
-def test_given_models_keep_their_payloads_in_the_run_s_store(store: PayloadStore) -> None:
-    model = HookedChatModel(preloaded=loaded("a"), protocol="sde", max_tokens=6)
-    (first, *_) = board(held(debating(model, store=store, rounds=1)))
-    assert first.payload and store.get(first.payload.sha256) is not None
 
 
 def test_settings_that_make_a_model_are_refused_beside_given_ones() -> None:

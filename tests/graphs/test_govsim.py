@@ -233,13 +233,6 @@ def test_without_steps_a_wish_is_a_number_alone() -> None:
 # Stored games, bad input
 
 
-def test_a_game_of_other_names_is_played_by_the_agents_of_the_run() -> None:
-    chosen = GovSim(agents=2, months=1)
-    question = {**asked_for(chosen), "game": Game(start=50, agents=["a", "b"], months=1).model_dump(mode="json")}
-    state: Any = create_govsim(chosen, models=ByRule()).compile().invoke(question, output_keys=KEYS)
-    assert state["game"]["agents"] == ["John", "Kate"] and state["world"]["harvests"][0]["pool"] == 50
-
-
 @pytest.mark.parametrize(
     ("game", "said"),
     [

@@ -123,12 +123,6 @@ def test_strong_models_write_freely_and_only_the_line_of_their_box_is_kept_to_it
     assert all(re.search(r"(?:\A|\n)\\boxed\{ (?:yes|no|unknown)\}\Z", text) for text in said[2:]), said[2:]
 
 
-def test_by_itself_it_does_not_since_who_has_no_answer_should_score_none(store: PayloadStore) -> None:
-    model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=6)
-    create_ia(IA(rounds=1), models=model).compile().invoke({**ASKED, "documents": RANKED})
-    assert [each.form for each in model.requests] == [None, None]
-
-
 # What counts
 
 

@@ -189,13 +189,6 @@ def test_a_guided_choice_can_only_name_pieces_that_there_are() -> None:
         assert not re.fullmatch(form.pattern, text)
 
 
-def test_without_steps_the_numbers_are_asked_for_at_once() -> None:
-    _, model = held(script(["[Yes]"]), chain_of_thought=False)
-    asked = calls(model, "agent_1", "select")[0]
-    assert asked.options["prefill"] == "Evidence:" and asked.options["response_format"]["after"] == ""
-    assert "First say what they tell" not in asked.text
-
-
 # Who hears whom
 
 

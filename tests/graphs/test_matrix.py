@@ -144,16 +144,3 @@ def test_hosted_models_alone_speak_in_words_and_the_transcript_says_so(name: str
     hosted = ScriptedChatModel(["The answer is 22."] * 40, hooked=False)
     state = held(built(name, hosted, protocol="cipher", **SMALL[name]))
     assert state["notes"] == ["no local model takes part: all messages are text, and none uses cipher"]
-
-
-def test_a_hosted_judge_reads_words_and_the_transcript_says_so(store: PayloadStore) -> None:
-    local = lonely("cipher", store)
-    hosted = ScriptedChatModel(["Hm."] * 12, hooked=False)
-    models = {"affirmative": local, "negative": local, "moderator": hosted, "judge": hosted}
-    state = held(built("mad", models, **SMALL["mad"]))
-    assert state["notes"] == [
-        f"{role} hears {side} in words: one of them is a hosted model"
-        for side in ("affirmative", "negative")
-        for role in ("moderator", "judge")
-    ]
-    assert {message.source for message in board(state) if message.agent in OTHERS} == {"hosted"}

@@ -25,14 +25,11 @@ async def passes(scope: object, receive: object, send: object) -> None:
     ("origin", "host", "status"),
     [
         (None, "127.0.0.1:2024", 200),
-        (None, "api", 200),
         (STUDIO, "127.0.0.1:2024", 200),
         ("http://localhost:3000", "localhost:2024", 200),
         ("https://evil.example", "127.0.0.1:2024", 403),
-        ("http://203.0.113.9", "127.0.0.1:2024", 403),
         ("http://evil.example:2024", "evil.example:2024", 403),
         ("null", "127.0.0.1:2024", 403),
-        ("http://[", "127.0.0.1:2024", 403),
     ],
 )
 async def test_a_page_from_elsewhere_is_refused(

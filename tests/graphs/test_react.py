@@ -19,7 +19,7 @@ from sottovoce.graphs.react import create_react
 from sottovoce.models import Rows
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import passages_of
-from sottovoce.nodes.react import Said, counted, step_turns, steps_of
+from sottovoce.nodes.react import Said, step_turns, steps_of
 from sottovoce.prompts.render import Prompts
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import RETRIEVERS
@@ -80,7 +80,7 @@ def test_the_gold_steps_reach_the_answer_of_every_bridge_question(part: int) -> 
     graph = create_react(models=Playing(gold=gold)).compile()
     for asked in about_the_world("bridge", len(gold))[part::36]:
         state: Any = graph.invoke(asked, LONG, output_keys=KEYS)
-        assert (state["decision"]["score"], counted(state).second_calls) == (1.0, 0)
+        assert state["decision"]["score"] == 1.0 and "second call" not in state["decision"]["why"]
         assert asked["target"] in observations(state)[-1] and asked["target"] not in observations(state)[0]
 
 
@@ -149,14 +149,14 @@ def test_a_step_without_an_action_takes_a_second_call_for_the_action_alone() -> 
         "\nThought 1: I wonder.\nMore words.\nAction 1: Search[Bern Holt]\n"
         "Observation 1: Bern Holt was born in Aldmoor."
     )
-    assert counted(state) == (2, 3, 1, 0)
     assert state["decision"]["why"] == "agent_2 finished in step 2; 1 of them took a second call"
 
 
 def test_what_is_no_action_even_then_takes_the_step_and_says_why() -> None:
     state, _ = relay(" Hm.", " Search[Bern", step(2, "Finish[Aldmoor]"))
     expected = "'Search[' has no end; expected a closing bracket, as in Search[a title]"
-    assert observations(state) == [f"Invalid action: {expected}."] and counted(state) == (2, 3, 1, 1)
+    assert observations(state) == [f"Invalid action: {expected}."]
+    assert state["decision"]["why"] == "agent_2 finished in step 2; 1 of them took a second call"
 
 
 def test_a_step_is_read_behind_its_mark_and_before_what_the_model_made_up() -> None:
@@ -170,7 +170,7 @@ def test_a_hosted_model_may_repeat_the_beginning_and_write_actions_its_own_way()
     replies = ["Thought 1: Let me see.\n**Action 1:** search[Bern Holt].", "Aldmoor, it says. Finish['Aldmoor']"]
     model = ScriptedChatModel(replies, hooked=False)
     state = run(model, {**ASKED, "documents": DOCUMENTS})
-    assert (state["decision"]["answer"], counted(state).second_calls) == ("Aldmoor", 0)
+    assert (state["decision"]["answer"], state["decision"]["why"]) == ("Aldmoor", "agent_2 finished in step 2")
     assert (
         model.calls[0].text.endswith(f"\n\nQuestion: {ASKED['question']}\n\nThought 1:")
         and "form" not in model.calls[0].options
@@ -341,7 +341,7 @@ def test_a_reset_brings_the_open_page_back() -> None:
     said = [step(1, "Search[Aldmoor]"), step(2, "Lookup[mill]"), step(2, "Lookup[river]"), step(3, "Finish[Aldmoor]")]
     state = run(ScriptedChatModel(said), {**ASKED, "documents": DOCUMENTS}, watch=Once("reset", text="Lookup"))
     assert observations(state)[1:] == ["(Result 1 / 1) Its river is deep."] and state["epochs"] == [[1, 0]]
-    assert state["decision"]["answer"] == "Aldmoor" and counted(state).steps == 3
+    assert state["decision"]["why"] == "agent_3 finished in step 3"
 
 
 STEPS: list[tuple[str, str]] = [

@@ -11,7 +11,7 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.nodes.reconcile import read_vote
 from sottovoce.prompts.structured import recalibrated
-from tests.graphs.support import board, built, calls, heard, held
+from tests.graphs.support import built, calls, heard, held
 from tests.tables import each_row
 
 Said = Sequence[str | tuple[object, object]]
@@ -42,7 +42,7 @@ def heard_parts(asked: RecordedCall) -> list[MessageRef]:
 
 @each_row(
     ("p", "weight"),
-    [(0.59, 0.1), (0.6, 0.1), (0.61, 0.3), (0.79, 0.3), (0.8, 0.5), (0.89, 0.5), (0.9, 0.8), (0.99, 0.8), (1.0, 1.0)],
+    [(0.6, 0.1), (0.61, 0.3), (0.8, 0.5), (0.9, 0.8), (1.0, 1.0)],
 )
 def test_a_vote_weighs_its_recalibrated_confidence(p: float, weight: float) -> None:
     vote = read_vote(Message("agent_1", 0, "answer", says(22, p)), {"question": "?"})
@@ -110,12 +110,6 @@ def test_an_unreadable_answer_is_shown_apart_and_last() -> None:
     text = calls(model, "agent_2")[1].text
     assert text.index("One agent thinks the answer is 21:") < text.index("One agent gives no answer that can be read:")
     assert "Hm!" in text and "Hm?" not in text
-
-
-def test_a_repaired_answer_is_the_one_that_others_hear() -> None:
-    state, model = reconciled(["The answer is 22.", says(22, 0.9), says(22, 1)], [(21, 1), (21, 1)], rounds=1)
-    assert [part.message.attempt for part in heard_parts(calls(model, "agent_2")[1])] == [1, 0]
-    assert [message.attempt for message in board(state) if message.round == 0] == [0, 1, 0]
 
 
 def test_an_answer_turn_is_read_with_the_confidence_of_the_reply_before_it_which_others_hear() -> None:

@@ -13,7 +13,7 @@ from sottovoce import IA, ReAct, ScriptedChatModel, Single, create_ia, create_re
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.retrieval import Articles, library_of
+from sottovoce.nodes.evidence import Articles, library_of
 from sottovoce.prompts.render import Prompts
 from sottovoce.retrievers import Passage
 from sottovoce.retrievers.bm25 import BM25Index

@@ -12,7 +12,6 @@ import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.main import main
 from sottovoce.core.any_types import AnyState
 from sottovoce.models import LoadedModel, load, unload
 from tests.graphs.support import State, debating, held, replies, texts
@@ -59,20 +58,6 @@ def test_over_a_bridge_means_cross_vocabularies_in_exact_repetition(
         "agent_1 hears agent_2 by cipher over a bridge",
     ]
     assert all(0 < message.stats["shared_mass"] <= 1 for message in replies(ends[0]))
-
-
-def test_the_command_line_takes_a_model_for_each_agent(
-    models: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    both = ["--model", models["one"], "--model", models["wide"]]
-    code = main(["debate", "What is 2 + 2?", "--protocol", "cipher", *both, "--max-tokens", "4", "--json"])
-    out, err = capsys.readouterr()
-    assert (code, err) == (0, "")
-    found = json.loads(out)["models"]
-    assert {agent: model["model"] for agent, model in found.items()} == {
-        "agent_1": models["one"],
-        "agent_2": models["wide"],
-    }
 
 
 # One model in several discussions

@@ -106,17 +106,6 @@ def test_the_next_question_of_a_thread_is_discussed_as_in_a_thread_of_its_own(na
     assert first in [snapshot.values for snapshot in graph.get_state_history(THREAD)]
 
 
-def test_a_third_question_and_one_that_was_refused_change_nothing_of_that() -> None:
-    graph = debating(ScriptedChatModel(["The answer is 2."] * 8), rounds=1, saver=InMemorySaver())
-    held(graph, THREAD)
-    with pytest.raises(UsageError, match="unknown agent among the wordings"):
-        graph.invoke({**NEXT, "wordings": {"agent_7": "1 + 1?"}}, THREAD)
-    graph.invoke({**NEXT, "target": "3"}, THREAD)
-    graph.invoke(NEXT, THREAD)
-    graph.invoke(NEXT, OTHER)
-    assert kept(graph, THREAD) == kept(graph, OTHER)
-
-
 NOT_OVER = r"a discussion that is not over; continue it \(with None as the input\)"
 
 

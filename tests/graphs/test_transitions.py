@@ -28,6 +28,7 @@ from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import MesSync
 from tests.graphs.coding import block, reviews
 from tests.graphs.support import NEEDED, QUESTION, lonely
+from tests.tables import some
 
 Graph = CompiledStateGraph[AnyState, AnyState, AnyState, AnyState]
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -192,7 +193,7 @@ def test_every_scheme_is_a_case() -> None:
     assert set(FIRST) == set(NAMES)
 
 
-@pytest.mark.parametrize("case", [*CASES, "relay"])
+@pytest.mark.parametrize("case", some([*CASES, "relay"], *FIRST.values(), "relay"))
 async def test_a_discussion_that_stops_after_every_step_or_runs_async_is_the_same_and_its_state_is_plain(
     case: str,
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Message, Turn
+from sottovoce.channels.message import Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.act import Act, Node, node
 from sottovoce.nodes.context import RunContext
@@ -89,27 +89,6 @@ async def test_an_act_that_runs_out_of_values_fails_and_does_not_wait_forever(ha
 
     with pytest.raises(RuntimeError, match="node 'node' raised StopIteration"):
         made(act).invoke(STATE) if half == "sync" else await made(act).ainvoke(STATE)
-
-
-def test_an_act_that_asks_nothing_is_a_node_too() -> None:
-    def act(run: Run, state: Discussion, agent: str) -> Update:
-        return {"round": 1}
-
-    assert made(act).invoke(STATE) == {"round": 1}
-
-
-class Cut(ScriptedChatModel):
-    """Stops at the limit of its tokens."""
-
-    def _generate(self, *args: Any, **kwargs: Any) -> Any:
-        result = super()._generate(*args, **kwargs)
-        result.generations[0].message.response_metadata = {"finish_reason": "length"}
-        return result
-
-
-def test_a_reply_cut_at_the_limit_is_noted() -> None:
-    (message,) = made(chain, Cut(replies={"": ["a", "b"]})).invoke(STATE)["board"][:1]
-    assert Message.from_dict(message).notes == ("cut at the token limit",)
 
 
 async def test_only_a_quick_node_runs_on_the_event_loop() -> None:

@@ -12,8 +12,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
-from sottovoce.nodes.convincing_samples import Sample, Samples, read_samples
-from sottovoce.nodes.reconcile import begin, samples_for, stated
+from sottovoce.nodes.reconcile import Sample, Samples, begin, read_samples, samples_for, stated
 from sottovoce.nodes.state import Discussion
 from sottovoce.settings import ReConcile
 from tests.graphs.support import built, calls, held
@@ -34,7 +33,7 @@ def sample(mark: str, **more: Any) -> Sample:
 
 def file(folder: Path, mark: str, *marks: str) -> str:
     path = folder / f"{mark}.json"
-    path.write_text(Samples(model=mark, samples=[sample(each) for each in (mark, *marks)]).to_json())
+    path.write_text(Samples(model=mark, samples=[sample(each) for each in (mark, *marks)]).model_dump_json())
     return str(path)
 
 
@@ -44,14 +43,14 @@ def file(folder: Path, mark: str, *marks: str) -> str:
 def test_a_file_reads_back_as_it_was_written(tmp_path: Path) -> None:
     one = sample("x", kind="option", choices=["red", "blue"], answer="B", before="A", after="B")
     samples = Samples(model="m", weights="w", temperature=0.7, settings={"seed": 3}, samples=[one, sample("y")])
-    (tmp_path / "s.json").write_text(samples.to_json())
+    (tmp_path / "s.json").write_text(samples.model_dump_json())
 
     assert read_samples(tmp_path / "s.json") == samples
-    data = json.loads(samples.to_json())
+    data = json.loads(samples.model_dump_json())
     assert (data["format"], data["version"]) == ("sottovoce.samples", 1)
 
 
-GOOD = json.loads(Samples(model="m", samples=[sample("x")]).to_json())
+GOOD = json.loads(Samples(model="m", samples=[sample("x")]).model_dump_json())
 ONE = GOOD["samples"][0]
 
 
@@ -161,7 +160,7 @@ def test_prompts_hold_the_others_samples_in_all_phases(tmp_path: Path) -> None:
 
 def test_a_sample_with_the_mark_of_a_heard_message_is_refused_at_the_opening(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
-    path.write_text(Samples(model="m", samples=[sample("\ue0000\ue001")]).to_json())
+    path.write_text(Samples(model="m", samples=[sample("\ue0000\ue001")]).model_dump_json())
     model = ScriptedChatModel()
 
     with pytest.raises(UsageError, match=r"samples file '.*s\.json': a prompt's text contains U\+E000"):

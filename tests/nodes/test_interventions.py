@@ -60,14 +60,6 @@ def test_what_is_said_again_at_temperature_0_is_drawn_with_another_seed_above_0(
     assert kept == [0.4] * len(again)
 
 
-@pytest.mark.parametrize("what", ["augment", "mute"])
-def test_what_is_not_asked_again_as_it_was_keeps_temperature_0(what: Any) -> None:
-    state, model = played("debate", Once(what, "agent_1", 1), temperature=[0])
-
-    assert {asked.options["temperature"] for asked in model.calls} == {0}
-    assert "temperature" not in state["interventions"][0]
-
-
 def test_places_that_nobody_spoke_at_before_a_reset_keep_temperature_0() -> None:
     _, model = played("debate", Once("reset", "agent_1", 0), temperature=[0])
 
@@ -76,25 +68,6 @@ def test_places_that_nobody_spoke_at_before_a_reset_keep_temperature_0() -> None
     ]  # fmt: skip
     warm, _ = played("debate", Once("reset", "agent_1", 0), temperature=[0.5])
     assert "temperature" not in warm["interventions"][0]
-
-
-def test_what_took_place_is_kept_in_state_whatever_is_taken_back() -> None:
-    state, _ = played("debate", Once("reset", "agent_2", 1, score=0.8))
-
-    assert state["interventions"] == [
-        {
-            "agent": "agent_2",
-            "role": "agent_2",
-            "act": "revise",
-            "epoch": 0,
-            "round": 1,
-            "turn": 0,
-            "attempt": 0,
-            "score": 0.8,
-            "what": "reset",
-            "why": "it looks wrong",
-        }
-    ]
 
 
 @each_row("name", ["debate", "mad", "reconcile", "cmd", "madra", "whodunit"])

@@ -69,23 +69,6 @@ def test_a_watch_that_lets_everything_pass_changes_no_discussion(name: str) -> N
     assert state["pending"] == {}
 
 
-def test_a_watch_sees_all_attempts_of_an_act_before_they_reach_the_board() -> None:
-    seen: list[tuple[list[int], int]] = []
-
-    def watch(run: Any, state: Any, messages: Sequence[Message]) -> None:
-        seen.append(([message.attempt for message in messages], len(state["board"])))
-
-    def repaired(run: Run, state: Discussion, agent: str) -> Update:
-        return {"board": say(run, state, ask(agent), validate=lambda message: "no" if message.text == "Hm" else "")}
-
-    frame = framed(ScriptedChatModel(["Hm", "The answer is 2."]), watch=watch)
-    frame.graph.add_edge("next_round", "zoe")
-    frame.act("zoe", repaired, to="decide")
-    frame.graph.compile().invoke(QUESTION)
-
-    assert seen == [([0, 1], 0)]
-
-
 @each_row("name", ["debate", "mad", "reconcile", "cmd", "madra"])
 def test_what_is_done_again_is_the_next_attempt_and_the_discussion_goes_on_as_if_it_had_been_the_first(
     name: str,
