@@ -108,11 +108,7 @@ def questions(type: Type) -> tuple[Asked, ...]:
 
 @cache
 def open_encyclopedia(where: str = "") -> BM25Index:
-    """Return an index of the encyclopedia, built within a second and cached in memory.
-
-    Raises:
-        UsageError: `where` is not empty.
-    """
+    """Return an index of the encyclopedia, built within a second and cached in memory; `where` must be empty."""
     if where:
         raise UsageError(f"encyclopedia:{where} does not exist; there is one: encyclopedia")
     passages = (Passage(article.title, article.text, article.title) for article in encyclopedia().articles)

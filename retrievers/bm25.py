@@ -81,11 +81,7 @@ class BM25Index:
 
     @classmethod
     def build(cls, passages: Iterable[Passage], settings: BM25Settings | None = None, source: str = "corpus") -> Self:
-        """Build an index in memory.
-
-        Raises:
-            CorpusError: there are no passages.
-        """
+        """Build an index in memory; a CorpusError if there are no passages."""
         corpus, settings = list(passages), settings or BM25Settings()
         return cls(scored(corpus, settings), corpus, settings, source)
 

@@ -62,11 +62,7 @@ class Corpus:
         self.skipped, self.first_skipped = 0, ""
 
     def __iter__(self) -> Iterator[Passage]:
-        """Yield the passages in order.
-
-        Raises:
-            CorpusError: the file or a passage in it cannot be read; the message has the passage's number.
-        """
+        """Yield the passages in order; a CorpusError if the file or a passage in it cannot be read."""
         self.skipped, self.first_skipped, number = 0, "", 0
         try:
             with opened(self.path) as raw, _text(self.path, raw) as stream:

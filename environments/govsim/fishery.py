@@ -93,11 +93,7 @@ def starts(split: Split, seed: int = 0) -> list[int]:
 
 
 def read_game(path: Path | str) -> Game:
-    """Read a game from its file.
-
-    Raises:
-        UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
-    """
+    """Read a game from its file. Errors: see `read_game_file`."""
     return read_game_file(path, Game.model_validate)
 
 

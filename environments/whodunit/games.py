@@ -58,11 +58,7 @@ _LIST: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(
 
 
 def attributes(n: int, of: Attributes = ALL) -> dict[str, tuple[str, ...]]:
-    """Return the first `n` attributes of a set.
-
-    Raises:
-        UsageError: the set has fewer.
-    """
+    """Return the first `n` attributes of a set; a UsageError if it has fewer."""
     if n > len(of):
         raise UsageError(f"attributes is {n}, but the list has {len(of)}; give fewer, or a longer list")
     return dict(list(of.items())[:n])
@@ -234,11 +230,7 @@ def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -
 
 
 def read_game(path: Path | str) -> Game:
-    """Read a game from its file; the authors' format works too, optionally under the key "env_info".
-
-    Raises:
-        UsageError: the file cannot be read, or is not JSON or not a game; the message says what is wrong.
-    """
+    """Read a game from its file, or of the authors' under the key "env_info". Errors: see `read_game_file`."""
     return read_game_file(path, lambda content: Game.model_validate(_within(content)))
 
 

@@ -148,11 +148,7 @@ def write(path: Path, text: str) -> None:
 
 
 def check_no_link(*paths: Path) -> None:
-    """Refuse links where a program writes: in somebody else's folder they may lead to any file.
-
-    Raises:
-        RecordError: a path is a link; the message names the first one.
-    """
+    """Raise a RecordError for the first link: in somebody else's folder it may lead to any file."""
     for path in paths:
         if path.is_symlink():
             raise RecordError(f"{str(path)!r} is a link, and nothing is written through it; replace it with a copy")

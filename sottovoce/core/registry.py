@@ -35,11 +35,7 @@ class Registry(Generic[Thing]):
         self._known: dict[str, Thing] = {}
 
     def register(self, name: str, thing: Thing) -> None:
-        """Register an object under a name; the same object may be registered again.
-
-        Raises:
-            UsageError: another object has that name.
-        """
+        """Register an object under a name; a UsageError if another object has that name."""
         if name in self._paths or self._known.get(name, thing) is not thing:
             raise UsageError(f"{self.kind} {name!r} exists already; choose another name")
         self._known[name] = thing

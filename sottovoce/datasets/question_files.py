@@ -127,11 +127,7 @@ class QuestionFile:
         return replace(self, rows=tuple(replace(row, question={**row.question, "documents": own}) for row, own in rows))
 
     def check(self, settings: Settings) -> None:
-        """Check that all rows can be discussed with these settings.
-
-        Raises:
-            UsageError: see `check_question`; with the line of the first such row.
-        """
+        """Check that all rows can be discussed with these settings; the error has the line of the first that cannot."""
         broken = Broken(self.name, self.noun)
         for row in self.rows:
             with broken.at(row.line):

@@ -207,11 +207,7 @@ NUMBERED = re.compile(r"[^\W\d]+_\d+")
 
 
 def dealt_documents(documents: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
-    """Return the documents as a list; if any is private, a list per agent, which includes the shared ones.
-
-    Raises:
-        UsageError: a document names an agent that this run does not have.
-    """
+    """Return the documents as a list, or if any is private, as a list per agent. Errors: see `_owned`."""
     owned = [_owned(text, settings) for text in documents]
     if settings.owners() is None or not any(owner for owner, _ in owned):
         return [text for _, text in owned]

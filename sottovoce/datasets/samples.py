@@ -51,11 +51,7 @@ def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
 
 
 def read_name(text: str, settings: Settings) -> tuple[str, int]:
-    """Return the name and the seed of a sample: "split/3", or "split" for seed 0.
-
-    Raises:
-        UsageError: there is no such sample.
-    """
+    """Return the name and seed of a sample, "split/3", or "split" for seed 0; a UsageError if it is unknown."""
     match, games = re.fullmatch(r"(.+?)(?:/(\d+))?", text), record_of(settings).games
     names = dict.fromkeys([*SAMPLES, *(games.samples if games else ())])  # a package's scheme has its own games
     if not match or match[1] not in names:
@@ -71,11 +67,7 @@ def origin(name: str, n: int, seed: int) -> str:
 
 
 def stored_game(path: Path, settings: Settings) -> Question:
-    """Return the game of a file as a question.
-
-    Raises:
-        UsageError: the scheme plays no games from files, or the file has none of them.
-    """
+    """Return the game of a file as a question; a UsageError if there is none, or the scheme plays none of files."""
     games = record_of(settings).games
     if games is None or games.read is None:
         raise UsageError(f"--game is only for {' and '.join(STORED)}; drop it")

@@ -25,11 +25,7 @@ class Row:
     """The part in the data set's name: "formal_logic" in mmlu/formal_logic."""
 
     def get(self, *names: str) -> JSONValue:
-        """Return the value of the first of these columns that the row has.
-
-        Raises:
-            UsageError: the row has none of them.
-        """
+        """Return the value of the first of these columns that the row has; a UsageError if it has none."""
         for name in names:
             if self.values.get(name) is not None:
                 return self.values[name]
@@ -37,22 +33,14 @@ class Row:
         raise UsageError(f"found no {' or '.join(map(repr, names))} among {found}")
 
     def text(self, *names: str) -> str:
-        """Return the same, stripped, if it is a non-empty text.
-
-        Raises:
-            UsageError: the value is missing, empty, or not a text.
-        """
+        """Return the same, stripped; a UsageError if it is missing, empty, or not a text."""
         found = self.get(*names)
         if isinstance(found, str) and found.strip():
             return found.strip()
         raise UsageError(f"{names[0]} is {found!r}; expected a text")
 
     def texts(self, *names: str) -> list[str]:
-        """Return the same, each item stripped, if it is a list of texts.
-
-        Raises:
-            UsageError: the value is missing, or not a list of texts.
-        """
+        """Return the same, each item stripped; a UsageError if it is missing, or not a list of texts."""
         found = self.get(*names)
         if isinstance(found, list) and all(isinstance(each, str) for each in found):
             return [each.strip() for each in found]
@@ -125,11 +113,7 @@ class DataSet:
         return self.hub.config, SPLITS.get(part, part) if part in self.counts else self.hub.split
 
     def check_part(self, part: str) -> None:
-        """Check that a part exists.
-
-        Raises:
-            UsageError: there is no such part; the message names the most similar one.
-        """
+        """Raise a UsageError for an unknown part; the message names the most similar one."""
         known = [*self.counts, *self.parts]
         if part and part not in known and not self.any_part:
             raise UsageError(nearest(f"part of {self.name}", part, known))

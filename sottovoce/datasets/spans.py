@@ -16,11 +16,7 @@ IDS = "id_aliases.json"
 
 
 def span(question: str, forms: Iterable[JSONValue]) -> Fields:
-    """Return a question with its answer: the first non-empty form is the target, the others are aliases.
-
-    Raises:
-        UsageError: all forms are empty.
-    """
+    """Return a question: the first non-empty form is the target, others are aliases; a UsageError if all are empty."""
     texts = list(dict.fromkeys(form.strip() for form in forms if isinstance(form, str) and form.strip()))
     if not texts:
         raise UsageError("it has no answer; expected a text that is not empty, or a list of texts")

@@ -63,11 +63,7 @@ class Broken:
             self._errors.append((line, error))
 
     def raise_first(self) -> None:
-        """Raise the first error, if there is one.
-
-        Raises:
-            UsageError: the error with its line, and the number of further ones.
-        """
+        """Raise the first error with its line and the number of further ones, if there is one."""
         if not self._errors:
             return
         (line, error), *others = self._errors
@@ -132,11 +128,7 @@ def _object(line: str) -> Values:
 
 
 def json_of(text: str, name: str) -> JSONValue:
-    """Parse JSON.
-
-    Raises:
-        UsageError: the text is not JSON; the message calls it `name`.
-    """
+    """Parse JSON; a UsageError if the text is not JSON."""
     try:
         return json.loads(text, parse_constant=_no_number)
     except json.JSONDecodeError as error:  # its own message says "line 1", which could be read as the file's

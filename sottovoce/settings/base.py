@@ -242,29 +242,17 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         return {}
 
     def check_game(self, question: Mapping[str, JSONValue]) -> None:
-        """Refuse a question's game that these settings cannot play; the settings of worlds override this.
-
-        Raises:
-            UsageError: the game cannot be played.
-        """
+        """Refuse a question's game with a UsageError; the settings of worlds, which can play one, override this."""
         raise UsageError("the question has a game, but this scheme plays none; run it with the game's own world")
 
     def check_levers(self, game: Mapping[str, AnyState]) -> None:
-        """Refuse settings that contradict a stored game, whose own values would be used.
-
-        Raises:
-            UsageError: a setting and the game differ; the message has both values.
-        """
+        """Raise a UsageError for a setting that differs from a stored game, whose own value would be used."""
         for name in [name for name in game if name in self.model_fields_set]:
             if (mine := getattr(self, name)) != game[name]:
                 raise UsageError(f"{name} is {mine!r}, but the game has {game[name]!r}; leave it out")
 
     def pack_folder(self, pack: str) -> Path:
-        """Return the folder of a prompt pack.
-
-        Raises:
-            UsageError: `paper` has no setup for this scheme.
-        """
+        """Return the folder of a prompt pack; a UsageError if `paper` has no setup for this scheme."""
         return packs.folder_of(pack, type(self).__name__.lower(), self.protocol)
 
     def per_agent(self, field: str) -> list[JSONValue]:

@@ -48,11 +48,7 @@ def read_yaml(path: Path, subject: str, example: str) -> dict[JSONValue, JSONVal
 
 
 def named(values: Mapping[JSONValue, JSONValue], fields: Mapping[str, FieldInfo]) -> JSON:
-    """Return values by the names of a model's fields, each as the command line would pass it; null is the default.
-
-    Raises:
-        UnknownName: no field has this name; the message suggests the nearest one.
-    """
+    """Return values by field, as the command line would pass them; null is the default. Raises UnknownName."""
     found = {str(name).replace("-", "_"): value for name, value in values.items()}
     for name in found:
         if name not in fields:

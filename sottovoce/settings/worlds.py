@@ -175,11 +175,7 @@ class GovSim(Settings):
         return game.model_copy(update={"agents": speakers})
 
     def game(self, seed: str) -> fishery.Game:
-        """Return the game of these settings.
-
-        Raises:
-            UsageError: it cannot be played.
-        """
+        """Return the game of these settings; a UsageError if it cannot be played."""
         return fishery.Game(
             start=self.start,
             seed=seed,
