@@ -19,7 +19,7 @@ from tests.runs.support import task
 from tests.tables import some
 
 NO_MODEL = ("--model", "./no-such-model")
-DEEP = "[" * 20_000 + "]" * 20_000
+DEEP = "[" * 5_000 + "]" * 5_000
 SIGINT_AT = """
 import os, signal, sys
 class Stop:
