@@ -37,7 +37,7 @@ def test_it_is_held_by_its_name_on_the_command_line() -> None:
     assert {message["payload"]["protocol"] for message in spoken} == {"louder"}
 
 
-def test_it_stands_in_help_and_in_studio_s_form_without_being_loaded() -> None:
+def test_it_stands_in_studio_s_form_without_being_loaded() -> None:
     asked = "import sys; from sottovoce.graphs import scheme; form = scheme('debate').settings.model_json_schema()"
     tell = "; import json; print(json.dumps([form['properties']['protocol']['enum'], 'louder' in sys.modules]))"
     assert json.loads(run("-c", asked + tell).stdout) == [
