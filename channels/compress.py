@@ -49,11 +49,6 @@ def is_carried(name: str) -> bool:
     return name.partition(".")[0] in CARRIED
 
 
-def carried_names(tensors: Tensors) -> list[str]:
-    """Return the names `states` and `rows.KEY` of existing tensors, whole or in parts."""
-    return sorted({".".join(name.split(".")[: 1 + name.startswith("rows.")]) for name in tensors if is_carried(name)})
-
-
 def uncertain(entropy: torch.Tensor, share: float) -> torch.Tensor:
     """Return the places (k,), ascending, of the share of tokens (rounded up) with the highest entropy; ties: first."""
     many = math.ceil(round(share * len(entropy), 6))

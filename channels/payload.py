@@ -37,9 +37,7 @@ if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models need
 
     from sottovoce.models import Table
 
-FORMAT = 2
-COMPRESSED = 3
-"""The format of a payload with compressed rows or states; programs that know only format 2 refuse it."""
+FORMAT = 1
 DTYPES = {"I64": "<i8", "F32": "<f4"}
 """Types of spans and entropies in numpy's words, by those of safetensors."""
 METADATA = "sottovoce"
@@ -178,11 +176,8 @@ class Payload:
         try:
             size = int.from_bytes(data[:8], "little")
             label = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][METADATA])
-            if (found := label["format"]) not in (FORMAT, COMPRESSED):
-                raise PayloadError(
-                    f"payload has format {found!r}; this version reads {FORMAT} and {COMPRESSED}; "
-                    "run the discussion again"
-                )
+            if (found := label["format"]) != FORMAT:
+                raise PayloadError(f"payload has format {found!r}; this version reads {FORMAT}; run again")
             tensors = safetensors.torch.load(data)
             if tensors["ids"].dim() != 1 or tensors["spans"].shape != (len(tensors["ids"]), 2):
                 raise PayloadError("payload is damaged: its ids (n,) and spans (n, 2) do not fit; run again")

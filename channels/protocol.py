@@ -15,7 +15,7 @@ import torch
 from sottovoce.channels.compress import compressed
 from sottovoce.channels.message import MessageRef, Part, Turn
 from sottovoce.channels.options import COMPAT, Compat, CompatName, LatentOptions, ProtocolOptions
-from sottovoce.channels.payload import COMPRESSED, Label, Payload
+from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import PayloadError, UsageError
@@ -274,7 +274,7 @@ class Protocol:
         carried, options = self.payload_tensors(reply, loaded), self.options
         if not isinstance(options, LatentOptions) or not options.compresses:
             return Payload(label, tensors | carried)
-        return Payload(replace(label, format=COMPRESSED), tensors | compressed(carried, tensors["entropy"], options))
+        return Payload(label, tensors | compressed(carried, tensors["entropy"], options))
 
     def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """Return the tensors that a message carries besides its words, by their names in the payload."""

@@ -2,8 +2,7 @@
 
 A `PayloadRef` refers to a payload from checkpoints, JSON and other processes.
 
-The store is a byte store in langchain-core's sense. Under a key that is a sha256, only bytes with that
-digest are written or returned; other keys may have any bytes. Files are written whole or not at all.
+Only bytes with the digest of their address are written or returned. Files are written whole or not at all.
 """
 
 from __future__ import annotations
@@ -15,14 +14,12 @@ import threading
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
-from urllib.parse import quote, unquote
 
-from langchain_core.stores import ByteStore
 from pydantic import Field
 
 from sottovoce.channels.payload import Payload, Span, entropies
@@ -140,7 +137,7 @@ _open: weakref.WeakSet[PayloadStore] = weakref.WeakSet()
 _open_lock = threading.Lock()
 
 
-class PayloadStore(ByteStore):
+class PayloadStore:
     """Payload files in one folder, which is created with the first file."""
 
     def __init__(
@@ -165,7 +162,7 @@ class PayloadStore(ByteStore):
             with suppress(OSError):  # read-only
                 os.utime(self._path(ref.sha256))  # so that `payloads gc` treats it as recent
         else:  # a truncated file is written again
-            self.mset([(ref.sha256, data)])
+            self.write(ref.sha256, data)
         self._keep(ref.sha256, payload, len(data))
         return ref
 
@@ -179,7 +176,7 @@ class PayloadStore(ByteStore):
             if sha256 in self._payloads:
                 self._payloads.move_to_end(sha256)
                 return self._payloads[sha256][0]
-        (data,) = self.mget([sha256])
+        data = self.read(sha256)
         if data is None:
             return None
         payload = Payload.from_bytes(data)
@@ -188,59 +185,37 @@ class PayloadStore(ByteStore):
 
     def entropies(self, sha256: str) -> list[tuple[Span, float]] | None:
         """Return the span and entropy of each token of a payload; None if there is no such file. Errors: see `get`."""
-        (data,) = self.mget([sha256])
+        data = self.read(sha256)
         return None if data is None else entropies(data)
 
-    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the bytes of each key, or None for a missing key; digests are verified."""
-        return [self._read(key) for key in keys]
+    def keys(self) -> list[str]:
+        """Return the digests of all files, in order."""
+        return [path.name.removesuffix(SUFFIX) for path in sorted(self.root.glob(f"*/*{SUFFIX}"))]
 
-    def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
-        """Write bytes under keys, each file whole or not at all.
+    def read(self, sha256: str) -> bytes | None:
+        """Return the verified bytes of a file; None if there is no such file.
 
         Raises:
-            PayloadError: bytes do not match their digest, or the folder cannot be written to.
+            PayloadError: the file is damaged or cannot be read.
         """
-        for key, data in key_value_pairs:
-            _verify(key, data, "bytes to be written")
-            self._write(self._path(key), data)
-
-    def mdelete(self, keys: Sequence[str]) -> None:
-        """Remove keys; a missing key is not an error."""
-        for key in keys:
-            with self._lock:
-                _, size = self._payloads.pop(key, (None, 0))
-                self._cached -= size
-            self._path(key).unlink(missing_ok=True)
-
-    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
-        """Yield all keys in order, or those that begin with `prefix`."""
-        for path in sorted(self.root.glob(f"*/*{SUFFIX}")):
-            key = unquote(path.name.removesuffix(SUFFIX))
-            if key.startswith(prefix or ""):
-                yield key
-
-    def _path(self, key: str) -> Path:
-        name = quote(key, safe="").replace(".", "%2E")
-        return self.root / name[:2] / f"{name}{SUFFIX}"
-
-    def _is_whole(self, ref: PayloadRef) -> bool:
+        path = self._path(sha256)
         try:
-            return hashlib.sha256(bytes_of(self._path(ref.sha256))).hexdigest() == ref.sha256
-        except OSError:
-            return False
-
-    def _read(self, key: str) -> bytes | None:
-        try:
-            data = bytes_of(self._path(key))
+            data = bytes_of(path)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise PayloadError(f"payload {key} cannot be read: {error.strerror}, {str(self._path(key))!r}") from error
-        _verify(key, data, f"file of {len(data)} bytes")
+            raise PayloadError(f"payload {sha256} cannot be read: {error.strerror}, {str(path)!r}") from error
+        _verify(sha256, data, f"file of {len(data)} bytes")
         return data
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def write(self, sha256: str, data: bytes) -> None:
+        """Write a file, whole or not at all.
+
+        Raises:
+            PayloadError: the bytes do not match their digest, or the folder cannot be written to.
+        """
+        _verify(sha256, data, "bytes to be written")
+        path = self._path(sha256)
         unfinished = path.with_name(f"{uuid.uuid4().hex}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -254,6 +229,15 @@ class PayloadStore(ByteStore):
         finally:  # leave no partial file, also after Ctrl-C
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
+
+    def _path(self, sha256: str) -> Path:
+        return self.root / sha256[:2] / f"{sha256}{SUFFIX}"
+
+    def _is_whole(self, ref: PayloadRef) -> bool:
+        try:
+            return hashlib.sha256(bytes_of(self._path(ref.sha256))).hexdigest() == ref.sha256
+        except OSError:
+            return False
 
     def _keep(self, sha256: str, payload: Payload, size: int) -> None:
         with self._lock:
@@ -301,5 +285,5 @@ def _known() -> list[PayloadStore]:
 
 
 def _verify(key: str, data: bytes, name: str) -> None:
-    if DIGEST.fullmatch(key) and hashlib.sha256(data).hexdigest() != key:
+    if hashlib.sha256(data).hexdigest() != key:
         raise PayloadError(f"payload {key} is damaged: the digest of the {name} differs; delete it and run again")

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.errors import ModelError
 from sottovoce.core.text import amount
-from sottovoce.models.cipher_temperature import temperature
+from sottovoce.models.base_temperature import temperature
 from sottovoce.models.engine.cache_manager import default_budget
 from sottovoce.models.engine.request import Ids, Record, Reply, Request, Rows, Stop
 from sottovoce.models.huggingface.devices import place_of

@@ -47,12 +47,11 @@ def load(
     """Return a loaded model; equal arguments return the same object, so agents share its engine.
 
     `dtype` "auto" is float32 on a CPU, and the checkpoint's own dtype on an accelerator or if it is
-    quantized. `weights` is the storage format of linear maps: the same as `dtype`, or on a CPU "int8" or
-    "int4", which use a GGUF file's own blocks if it has any; all other tensors stay float32. `device` is a
-    torch device, "auto" (an accelerator if there is one), "map" (accelerate spreads the model over all devices)
-    or a mapping from modules to devices, which may include "disk". `memory` and `exact` are passed to the
-    engine: bytes for keys and values, and bitwise equal results in any batch. Engines that differ in them share the
-    weights.
+    quantized. `weights` is the storage format of linear maps: the same as `dtype`, or on a CPU "int8" or "int4"; all
+    other tensors stay float32. `device` is a torch device, "auto" (an accelerator if there is one), "map" (accelerate
+    spreads the model over all devices) or a mapping from modules to devices, which may include "disk". `memory` and
+    `exact` are passed to the engine: bytes for keys and values, and bitwise equal results in any batch. Engines that
+    differ in them share the weights.
 
     Raises:
         ModelError: no such model, a folder without a model, pickled or damaged weights, a missing package, a format

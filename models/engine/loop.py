@@ -21,7 +21,6 @@ from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.runner import Batch, Runner, StepOutput
 from sottovoce.models.engine.scheduler import Scheduler
 from sottovoce.models.engine.sequence import Job, Sequence, failure
-from sottovoce.models.huggingface.checkpoint_check import diagnose_nan
 from sottovoce.models.huggingface.network import Network
 
 LONGEST_END = 10.0  # seconds that a finalizer waits for the thread of a freed engine
@@ -44,7 +43,6 @@ class Loop:
         self.scheduler = Scheduler(network, tokenizer, limits, statistics)
         self._runner = Runner(network, exact=limits.exact, slots=limits.slots)
         self._network = network
-        self._looked: tuple[int, str] | None = None
         self._overlap = (network.device.type == "cuda" if overlap is None else overlap) and not limits.exact
         self._pass_ahead: tuple[Batch, StepOutput] | None = None
         """A pass whose results are not read yet."""
@@ -107,7 +105,7 @@ class Loop:
                 self._remember(batch, sequence)
                 sequence.think(thought)
             else:
-                sequence.fail(self._not_finite(sequence))
+                sequence.fail(_not_finite(sequence))
         if choices is None:
             return
         try:
@@ -122,7 +120,7 @@ class Loop:
                 continue
             try:
                 if id == -1:
-                    raise self._not_finite(sequence)
+                    raise _not_finite(sequence)
                 self._remember(batch, sequence)
                 sequence.keep(id, argmax, choices.effects.get(i))
             except Exception as error:  # not finite, or raised by a listener: it ends only its own request
@@ -135,13 +133,12 @@ class Loop:
         if batch.prompts:
             self.scheduler.remember(sequence, replied=False)
 
-    def _not_finite(self, sequence: Sequence) -> EngineError:
-        """Return an error with the diagnosis of the weights, made once per model version, or general advice."""
-        if self._looked is None or self._looked[0] != self._network.version:
-            self._looked = self._network.version, diagnose_nan(self._network.model)
-        advice = "check the weights, the dtype, and the size of the deltas or rows that were fed in"
-        why = self._looked[1] or advice
-        return EngineError(f"the model's logits were not finite after {sequence.n} new tokens; {why}")
+
+def _not_finite(sequence: Sequence) -> EngineError:
+    return EngineError(
+        f"the model's logits were not finite after {sequence.n} new tokens; check the weights (`models doctor`), the "
+        "dtype, and the size of the deltas or rows that were fed in"
+    )
 
 
 class Worker(threading.Thread):

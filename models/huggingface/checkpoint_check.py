@@ -1,4 +1,4 @@
-"""Checks that a model's files are valid and fit one another, and a diagnosis of nonfinite logits.
+"""Checks that a model's files are valid and fit one another.
 
 An error is one line: file, found, expected.
 """
@@ -11,21 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import ModelError, SottovoceError
 from sottovoce.core.files import text_of
-from sottovoce.models.sources.cache import changed
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
 ATTENTIONS = ("eager", "sdpa")
 """Implementations of attention that are part of transformers and torch."""
-WEIGHTS = "model.safetensors"
-INDEX = f"{WEIGHTS}.index.json"
-SMALL_FILES = (CONFIG, "generation_config.json", "tokenizer_config.json", INDEX)
 NUMBERED = re.compile(r"(.*?)\.(\d+)\.")
 """The name of a layer's weight: the path of the layers, and the layer's number."""
 AGAIN = "fetch the folder again, as one"
@@ -52,18 +46,14 @@ def reason(error: Exception) -> str:
     return line if " " in line else f"{type(error).__name__} {line}".rstrip()  # a KeyError has only the key
 
 
-def check_files(name: str, folder: Path) -> None:
-    """Refuse a folder with unreadable or missing files."""
-    check_adapter(name, folder)
-    found = {file: _json(name, folder / file) for file in SMALL_FILES if (folder / file).is_file()}
-    shards = found.get(INDEX, {}).get("weight_map") or {}
-    for shard in sorted(set(map(str, shards.values())) if isinstance(shards, dict) else ()):
-        if not (folder / shard).is_file():
-            raise ModelError(f"model {name!r} has no file {shard!r}, which {INDEX} names; {AGAIN}")
-    tensors = shapes(name, folder)
-    promised = found.get(CONFIG, {}).get("num_hidden_layers")
-    if tensors and isinstance(promised, int) and promised > len(tensors):  # any number would be built
+def check_files(name: str, folder: Path, config: PreTrainedConfig) -> None:
+    """Refuse a folder whose weights cannot be read, or have far fewer layers than its config: all would be built."""
+    tensors, promised = shapes(name, folder), getattr(config.get_text_config(), "num_hidden_layers", 0)
+    if tensors and promised > len(tensors):
         raise _of_layers(name, promised, tensors, max(_counts(tensors).values(), default=0))
+    if (generation := folder / "generation_config.json").is_file():
+        with reading(name, generation.name):  # transformers (5.23) ignores a damaged one
+            json.loads(text_of(generation))
 
 
 def check_adapter(name: str, folder: Path) -> None:
@@ -135,31 +125,8 @@ def check_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, rows: int) ->
         )
 
 
-def misfit(name: str, where: str, config: PreTrainedConfig) -> ModelError:
-    """Return the error for weights that do not have the shapes in config.json."""
-    with torch.device("meta"):
-        asked = {
-            key: tuple(value.shape) for key, value in AutoModelForCausalLM.from_config(config).state_dict().items()
-        }
-    for key, (file, shape) in shapes(name, Path(where)).items():
-        if asked.get(key, shape) != shape:
-            found, required = (" x ".join(map(str, sizes)) for sizes in (shape, asked[key]))
-            return _unloadable(name, f"{file} holds {key!r} in shape {found}, but {CONFIG} requires {required}")
-    return _unloadable(name, f"its weights do not have the shapes that {CONFIG} requires")
-
-
 def _unloadable(name: str, why: str) -> ModelError:
     return ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}")
-
-
-def _json(name: str, file: Path) -> JSON:
-    try:
-        found = json.loads(text_of(file))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _unloadable(name, f"{file.name} is not a valid JSON file ({str(error).splitlines()[0]})") from error
-    if not isinstance(found, dict):
-        raise _unloadable(name, f"{file.name} contains {type(found).__name__}, expected a JSON object")
-    return found
 
 
 def _of_layers(name: str, promised: int, tensors: Mapping[str, tuple[str, object]], count: int) -> ModelError:
@@ -177,41 +144,3 @@ def _counts(names: Iterable[str]) -> dict[str, int]:
 def _files(tensors: Mapping[str, tuple[str, object]]) -> str:
     names = sorted({file for file, _ in tensors.values()})
     return f"{names[0]} holds" if len(names) == 1 else f"{len(names)} files of weights hold"
-
-
-ABSURD = 1e6
-"""Far above all weights of a trained model, and far below one with a flipped exponent bit."""
-SCALES = ".scales"
-"""Suffix of buffers of packed weights."""
-
-
-def diagnose_nan(model: PreTrainedModel) -> str:
-    """Return a clause that names damaged weights and their file; empty if none are found.
-
-    If the digests of the files are known, it reads the files; otherwise it checks every weight on a device.
-    """
-    folder = Path(model.name_or_path or "")
-    if model.name_or_path and (files := changed(folder)):
-        return f"{str(folder / files[0])!r} is not what it was when its digest was recorded; fetch it again"
-    for name, value in _weights(model):
-        low, high = value.aminmax()
-        most = max(-float(low), float(high))
-        if not most < ABSURD:  # also true for NaN
-            holds = f"{_file(folder, name)} {name!r} with values up to {most:g}"
-            return f"{holds}; expected finite and small ones, fetch it again"
-    return ""
-
-
-def _weights(model: PreTrainedModel) -> Iterator[tuple[str, torch.Tensor]]:
-    scales = ((name, each) for name, each in model.named_buffers() if name.endswith(SCALES))
-    for name, value in (*model.named_parameters(), *scales):  # other buffers may contain -inf on purpose
-        if value.is_floating_point() and value.numel() and not value.is_meta:
-            yield name, value
-
-
-def _file(folder: Path, tensor: str) -> str:
-    try:
-        files = {name: file for name, (file, _) in shapes(str(folder), folder).items()}
-    except ModelError:
-        files = {}
-    return f"{str(folder / files[tensor])!r} holds" if tensor in files else "the model holds"

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
-from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -26,20 +24,19 @@ from transformers.utils.hub import cached_file
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.checkpoint_check import (
+    AGAIN,
     CONFIG,
+    check_adapter,
     check_code,
     check_files,
     check_tokenizer,
     check_weights,
-    misfit,
     reading,
-    reason,
 )
-from sottovoce.models.huggingface.devices import Place, device_map, input_device, on_cpu, placed
+from sottovoce.models.huggingface.devices import Place, device_map, on_cpu, placed
 from sottovoce.models.huggingface.formats import Dtype
 from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Packing
 from sottovoce.models.huggingface.packing import format_of, pack
-from sottovoce.models.sources.blocks import Blocks
 
 Report = Mapping[str, Iterable[str]]
 MISMATCHED = "ignore_mismatched_sizes"
@@ -58,23 +55,27 @@ def read(
             is already quantized and should be packed.
     """
     quiet()
-    if Path(where).is_dir():
-        check_files(name, Path(where))
+    check_adapter(name, Path(where))
     tokenizer = tokenizer_at(name, where)
     with reading(name, CONFIG):
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
         check_code(name, config)
         quantised = _is_quantised(name, config, packing)
+    if Path(where).is_dir():
+        check_files(name, Path(where), config)
     with reading(name):
         model, report = _weighed(name, where, config, dtype, place, quantised=quantised)
     check_weights(name, model, where, report)
     table: Any = model.get_input_embeddings().weight  # Any: a tensor, but modules type it otherwise
     check_tokenizer(name, tokenizer, len(table))
     model = placed(model, place)
-    if quantised:
-        _check_computes(name, model)
     if packing is not None:
-        _pack(name, model, packing, Path(where))
+        pack(model, packing)
+        if format_of(model) != packing:
+            raise ModelError(
+                f"model {name!r} has no matrix that {packing} can store: expected linear maps of {ROWS} n rows and "
+                f"{GROUP} m columns; give weights float32"
+            )
     return model, tokenizer
 
 
@@ -94,7 +95,9 @@ def _weighed(
         )
     except RuntimeError as error:
         if MISMATCHED in str(error):
-            raise misfit(name, where, config) from error
+            raise ModelError(
+                f"model {name!r} cannot be loaded: its weights do not have the shapes that {CONFIG} requires; {AGAIN}"
+            ) from error
         raise
     model, report = loaded
     return model, report
@@ -116,18 +119,6 @@ def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
         return tokenizer
 
 
-def _pack(name: str, model: PreTrainedModel, packing: Packing, folder: Path) -> None:
-    try:
-        pack(model, packing, Blocks(folder))
-    except SafetensorError as error:
-        raise ModelError(f"model {name!r} cannot be packed: its blocks are damaged ({reason(error)})") from error
-    if format_of(model) != packing:
-        raise ModelError(
-            f"model {name!r} has no matrix that {packing} can store: expected linear maps of {ROWS} n rows and "
-            f"{GROUP} m columns; give weights float32"
-        )
-
-
 def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) -> bool:
     """Return True if a checkpoint is quantized. If it would be unpacked at the first pass, unpack it on loading."""
     found: JSON | None = getattr(config, "quantization_config", None)
@@ -135,8 +126,7 @@ def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) 
         return False
     if not AutoHfQuantizer.supports_quant_method(found):
         raise ModelError(
-            f"model {name!r} is quantized as {found.get('quant_method')!r}, "
-            f"which transformers {transformers.__version__} cannot read; use another version of the model"
+            f"model {name!r} is quantized as {found.get('quant_method')!r}, unknown to transformers"
         )
     if packing:
         raise ModelError(
@@ -146,20 +136,6 @@ def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) 
     if found.get("quant_method") == "compressed-tensors":
         found["dequantize"] = True  # otherwise its first pass unpacks the weights, with progress bars
     return True
-
-
-def _check_computes(name: str, model: PreTrainedModel) -> None:
-    """Run one token through a quantized model, because some kinds fail only when they compute."""
-    ids = torch.zeros(1, 1, dtype=torch.long, device=input_device(model.get_input_embeddings()))
-    try:
-        with torch.no_grad():
-            model(input_ids=ids)
-    except Exception as error:  # any error of a kernel package
-        first = str(error).strip().split("\n")[0]
-        raise ModelError(
-            f"model {name!r} is quantized and cannot compute in {model.dtype} on {ids.device}: {first}; "
-            "leave the dtype to the checkpoint (auto), or choose another device"
-        ) from error
 
 
 def quiet() -> None:

@@ -19,7 +19,7 @@ from sottovoce.core.errors import ModelError
 
 Packing = Literal["int8", "int4"]
 GROUP = 32
-"""Adjacent values of a row with one scale and zero, as in a GGUF file's blocks; the kernel supports no fewer."""
+"""Adjacent values of a row with one scale and zero, as in a GGUF file; the kernel supports no fewer."""
 ROWS = 64
 """The number of rows of a packed matrix is a multiple of this, which the kernel processes at a time."""
 FEW = 64
@@ -38,13 +38,6 @@ class Grid:
     zero: torch.Tensor
     """(n, k / GROUP)"""
 
-    @classmethod
-    def of_bytes(cls, q: torch.Tensor, scale: torch.Tensor) -> Grid:
-        """Return w = q * scale, q (n, k) int8 in -128 to 127, as planes (n, 2k) of q = 16 * high + low, exactly."""
-        high, low = ((q >> 4) + 8).view(torch.uint8), (q & 15).view(torch.uint8)
-        scales, zeros = (16 * scale, scale), (torch.zeros_like(scale), 8 * scale)
-        return cls(*(torch.cat(planes, dim=1) for planes in ((high, low), scales, zeros)))
-
 
 class Packed(nn.Module):
     """A packed linear map; input and output keep their dtype.
@@ -56,23 +49,15 @@ class Packed(nn.Module):
     packed: torch.Tensor
     scales: torch.Tensor
 
-    def __init__(
-        self,
-        grid: Grid,
-        packing: Packing,
-        bias: torch.Tensor | None = None,
-        origin: str = "float32",
-        *,
-        planes: int = 1,
-    ) -> None:
+    def __init__(self, grid: Grid, packing: Packing, bias: torch.Tensor | None = None, *, planes: int = 1) -> None:
         """Pack a grid (n, planes * k); its scales and zeros are rounded to bfloat16.
 
-        `packing` names the format of the whole model, `origin` the source of the numbers.
+        `packing` names the format of the whole model.
         """
         super().__init__()
         rows, columns = grid.q.shape
         self.in_features, self.out_features, self.planes = columns // planes, rows, planes
-        self.packing, self.origin, self.few = packing, origin, FEW // planes
+        self.packing, self.few = packing, FEW // planes
         self.tied = False
         """True if its matrix is also the embedding table."""
         self.register_buffer("bias", bias)

@@ -8,23 +8,25 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Grid, Packed, Packing
-from sottovoce.models.sources.blocks import Blocks
 
 LEVELS_8, LEVELS_4 = 127, 15  # largest absolute level of int8; number of steps of int4
 PLAIN = (nn.Linear, Conv1D)  # a family's own class may compute differently
 
 
-def pack(model: PreTrainedModel, packing: Packing, own: Blocks) -> None:
-    """Replace a model's linear maps, its head included, by packed ones, except those that no kernel supports.
+def pack(model: PreTrainedModel, packing: Packing) -> None:
+    """Replace a model's linear maps by packed ones, except those that no kernel supports; its head keeps 8 bits.
 
-    `own` has the blocks that the matrices were dequantized from, by their names in the state dict.
     The matrices are packed one by one, so that no second copy of the weights is needed. The embedding table is not
     packed: a head that was tied to it gets a matrix of its own.
     """
-    table = model.get_input_embeddings().weight
+    table, head = model.get_input_embeddings().weight, model.get_output_embeddings()
     for path, module in [*model.named_modules()]:
         if fits(module):
-            made = _packed(module, f"{path}.weight", packing, own)
+            matrix, bias = _matrix(module), getattr(module, "bias", None)
+            rounded = rounded_to_int8 if packing == "int8" or module is head else rounded_to_int4
+            grid = rounded(matrix.float())
+            planes = grid.q.shape[1] // matrix.shape[1]
+            made = Packed(grid, packing, None if bias is None else bias.detach(), planes=planes)
             made.tied = module.weight is table
             model.set_submodule(path, made)
     for parameter in model.parameters():
@@ -50,30 +52,28 @@ def _matrix(module: nn.Module) -> torch.Tensor:
     return weight.T if isinstance(module, Conv1D) else weight
 
 
-def _packed(module: nn.Module, name: str, packing: Packing, own: Blocks) -> Packed:
-    matrix, bias, kind = _matrix(module), getattr(module, "bias", None), own.kind(name)
-    bias = None if bias is None else bias.detach()
-    grid, origin = own.grid(name), f"own blocks of {kind}"
-    if grid is None or (packing == "int8" and grid.q.shape == matrix.shape):  # 4 bits are fewer than requested
-        rounded = rounded_to_int8 if packing == "int8" else rounded_to_int4
-        grid, origin = rounded(matrix.float()), f"rounded from {kind or str(matrix.dtype).removeprefix('torch.')}"
-    return Packed(grid, packing, bias, origin, planes=grid.q.shape[1] // matrix.shape[1])
-
-
 def rounded_to_int8(matrix: torch.Tensor) -> Grid:
-    """Return w as two planes of q * scale with q from -127 to 127, as in Q8_0, after rounding the scale to bfloat16."""
+    """Return w as two planes of q * scale with q from -127 to 127, after rounding the scale to bfloat16.
+
+    A matrix that was dequantized from Q8_0 gets the values of its blocks.
+    """
     groups = matrix.unflatten(1, (-1, GROUP))  # (n, k / GROUP, GROUP)
     scale = (groups.abs().amax(2) / LEVELS_8).bfloat16()
-    q = (groups / _not_zero(scale)[..., None]).round_().clamp_(-LEVELS_8, LEVELS_8)
-    return Grid.of_bytes(q.flatten(1).to(torch.int8), scale)
+    q = (groups / _not_zero(scale)[..., None]).round_().clamp_(-LEVELS_8, LEVELS_8).flatten(1).to(torch.int8)
+    planes = ((q >> 4) + 8).view(torch.uint8), (q & 15).view(torch.uint8)  # q = 16 * high + low, exactly
+    scales, zeros = (16 * scale, scale), (torch.zeros_like(scale), 8 * scale)
+    return Grid(*(torch.cat(pair, dim=1) for pair in (planes, scales, zeros)))
 
 
 def rounded_to_int4(matrix: torch.Tensor) -> Grid:
-    """Return the grid from the minimum to the maximum of each group, after rounding scale and zero to bfloat16."""
+    """Return the grid from the minimum to the maximum of each group, after rounding scale and zero to bfloat16.
+
+    A matrix that was dequantized from Q4_1 gets the values of its blocks.
+    """
     groups = matrix.unflatten(1, (-1, GROUP))  # (n, k / GROUP, GROUP)
     least, most = groups.aminmax(dim=2)
-    scale = ((most - least) / LEVELS_4).bfloat16()
-    zero = (least + 8 * scale.float()).bfloat16()
+    step = (most - least) / LEVELS_4
+    scale, zero = step.bfloat16(), (least + 8 * step).bfloat16()  # the middle, so that the step's rounding adds least
     q = ((groups - zero[..., None]) / _not_zero(scale)[..., None] + 8).round_().clamp_(0, LEVELS_4)
     return Grid(q.flatten(1).to(torch.uint8), scale, zero)
 

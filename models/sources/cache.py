@@ -20,8 +20,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sottovoce.core.errors import ModelError
 from sottovoce.core.files import bytes_of, opened, text_of
 
-FORMAT: Literal[2] = 2
-"""Version of a folder's contents; a folder in another format is made again."""
 RECORD = "source.json"
 PARTIAL = ".partial-"
 
@@ -31,7 +29,8 @@ class Source(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    format: Literal[2] = FORMAT
+    format: Literal[1] = 1
+    """Version of the folder's contents; a folder in another format is made again."""
     origin: str
     """The package with its version and the file in it, or the name of a file."""
     digest: str

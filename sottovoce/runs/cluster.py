@@ -80,13 +80,14 @@ def run_shard(
         run_all(run, settings, store, limits=Limits(at_once=n))
         messages = [message for record in run.records.values() for message in record.messages]
         names = sorted({ref.sha256 for each in messages for ref in (each.payload, each.measured) if ref is not None})
-        files = zip(names, store.mget(names), strict=True)
-        return ShardOutput(run.collected, {name: data for name, data in files if data is not None})
+        files = {name: data for name in names if (data := store.read(name)) is not None}
+        return ShardOutput(run.collected, files)
 
 
 def add_output(run: Run, store: PayloadStore, output: ShardOutput) -> None:
     """Add a worker's output to a run: payloads first, so that no line names a missing one."""
-    store.mset([*output.payloads.items()])
+    for sha256, data in output.payloads.items():
+        store.write(sha256, data)
     run.write(*output.lines)
     for line in output.lines:
         run.apply(line)

@@ -132,7 +132,7 @@ def _closing(run: Run, lines: list[JSON]) -> Iterator[Finding]:
     if any(line["line"] in BROKEN for line in lines):
         return
     named = {ref.sha256 for each in run.records.values() for said in each.messages for ref in _refs(said)}
-    for sha256 in run.store().yield_keys():
+    for sha256 in run.store().keys():
         if sha256 not in named:
             yield Finding(f"payload {sha256[:12]}", "named by no message", "one that names it", PAYLOADS)
 
@@ -164,7 +164,7 @@ def check_payloads(run: Run, key: Key) -> Iterator[Finding]:
 
 def _read(ref: PayloadRef, store: PayloadStore) -> tuple[Payload, PayloadRef]:
     """Read a payload from its file, verified; a copy in memory would prove nothing."""
-    if (data := store.mget([ref.sha256])[0]) is None:
+    if (data := store.read(ref.sha256)) is None:
         raise PayloadError(f"{ref.sha256} is missing")
     payload = Payload.from_bytes(data)
     return payload, PayloadRef.of(payload, data)

@@ -15,9 +15,9 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from sottovoce.channels.compress import carried_names
+from sottovoce.channels.compress import is_carried
 from sottovoce.channels.message import Message, MessageRef, Turn
-from sottovoce.channels.payload import COMPRESSED, Payload
+from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import JSONValue
@@ -161,12 +161,15 @@ class ProtocolSteps:
             }
             self.equal(sizes, {payload.positions}, "the number of positions", "keep what the reply brings")
             return
-        for name in carried_names(payload.tensors):
+        carried = {
+            ".".join(name.split(".")[: 1 + name.startswith("rows.")]) for name in payload.tensors if is_carried(name)
+        }
+        for name in sorted(carried):
             read = payload.states if name == "states" else payload.rows(name.removeprefix("rows."))
             shape = (layers, n, self.loaded.network.hidden) if name == "states" else (n,)
             found = None if read is None else tuple(read.shape[: len(shape)])
             self.equal(found, shape, f"the shape of {name!r}", "keep what the reply brings")
-            if payload.label.format != COMPRESSED:
+            if name in payload.tensors and not getattr(self.protocol.options, "compresses", False):
                 self.equal(payload.tensors[name].dtype, self.loaded.dtype, f"{name!r}", "keep what the reply brings")
 
     def _under(self, probe: str, reference: MessageRef) -> list[str] | None:

@@ -16,7 +16,6 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
-from sottovoce.core.errors import PayloadError
 from sottovoce.models import Rows, Sampling
 from tests.support import hear, say, tiny_loaded
 
@@ -44,7 +43,7 @@ def payload_of(message: Message, store: PayloadStore) -> Payload:
 
 def payload_bytes(message: Message, store: PayloadStore) -> bytes:
     assert message.payload is not None
-    (data,) = store.mget([message.payload.sha256])
+    data = store.read(message.payload.sha256)
     assert data is not None
     return data
 
@@ -133,11 +132,3 @@ def test_the_bytes_carried_shrink_as_told(store: PayloadStore, kind: type[Protoc
     assert len(payload_bytes(small, store)) < len(payload_bytes(whole, store))
     assert small.payload is not None and small.payload.hidden == 32
     assert small.payload.dtype == options.get("carry_as", "float32")
-
-
-def test_a_compressed_payload_has_a_format_of_its_own(store: PayloadStore) -> None:
-    plain, small = (payload_bytes(said(SDE(carry_as=carry), store), store) for carry in ("model", "int8"))
-
-    assert Payload.from_bytes(plain).label.format == 2 and Payload.from_bytes(small).label.format == 3
-    with pytest.raises(PayloadError, match="payload has format 4; this version reads 2 and 3"):
-        Payload.from_bytes(small.replace(b'\\"format\\":3', b'\\"format\\":4'))

@@ -10,7 +10,7 @@ import safetensors.torch
 import torch
 
 from sottovoce.channels.degenerate import WINDOW, repeated, signs, surprise
-from sottovoce.channels.payload import COMPRESSED, FORMAT, METADATA, Label, Payload, entropies
+from sottovoce.channels.payload import FORMAT, METADATA, Label, Payload, entropies
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import PayloadError
@@ -91,11 +91,9 @@ def test_another_file_is_no_payload(data: bytes) -> None:
         Payload.from_bytes(data)
 
 
-@pytest.mark.parametrize("other", [FORMAT - 1, COMPRESSED + 1])
-def test_another_format_is_refused_by_its_number(other: int) -> None:
-    told = f"payload has format {other}; this version reads {FORMAT} and {COMPRESSED}; run"
-    with pytest.raises(PayloadError, match=told):
-        Payload.from_bytes(saved({"format": other, "news": True}))
+def test_another_format_is_refused_by_its_number() -> None:
+    with pytest.raises(PayloadError, match="payload has format 2; this version reads 1; run"):
+        Payload.from_bytes(saved({"format": 2, "news": True}))
 
 
 def test_a_reference_tells_what_there_is_without_a_tensor() -> None:

@@ -123,12 +123,11 @@ def test_words_of_others_bring_no_special_tokens(protocol: Protocol, store: Payl
 def test_a_missing_payload_names_the_message(protocol: Protocol, store: PayloadStore) -> None:
     message = message_of(protocol, reciting_loaded(RECITED), store)
     assert message.payload is not None
-    store.mdelete([message.payload.sha256])
 
     with pytest.raises(
         PayloadError, match=rf"message of 'agent_1', round 0: payload {message.payload.sha256} .* is missing"
     ):
-        hear(protocol, reciting_loaded(RECITED), store, MessageRef(message))
+        hear(protocol, reciting_loaded(RECITED), PayloadStore(store.root / "another"), MessageRef(message))
 
 
 def test_the_reference_renders_a_conversation_in_words_anew(store: PayloadStore) -> None:

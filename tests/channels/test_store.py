@@ -10,32 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
 
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore, default_root
 from sottovoce.core.errors import PayloadError
 from tests.support import noise
-
-
-class TestAsAByteStore(BaseStoreSyncTests[bytes]):
-    @pytest.fixture
-    def kv_store(self, tmp_path: Path) -> PayloadStore:
-        return PayloadStore(tmp_path)
-
-    @pytest.fixture
-    def three_values(self) -> tuple[bytes, bytes, bytes]:
-        return b"one", b"", b"\x00three"
-
-
-class TestAsAnAsyncByteStore(BaseStoreAsyncTests[bytes]):
-    @pytest.fixture
-    def kv_store(self, tmp_path: Path) -> PayloadStore:
-        return PayloadStore(tmp_path)
-
-    @pytest.fixture
-    def three_values(self) -> tuple[bytes, bytes, bytes]:
-        return b"one", b"", b"\x00three"
 
 
 def payload(text: str = "22", n: int = 3) -> Payload:
@@ -100,7 +79,7 @@ def test_a_damaged_or_cut_file_is_refused_by_its_digest(
 
 def test_bytes_under_a_wrong_digest_are_not_written(store: PayloadStore) -> None:
     with pytest.raises(PayloadError, match="is damaged: the digest of the bytes to be written differs"):
-        store.mset([("0" * 64, b"other")])
+        store.write("0" * 64, b"other")
 
     assert files(store) == []
 
@@ -124,23 +103,6 @@ def test_an_interrupted_write_leaves_no_file_and_can_be_done_again(store: Payloa
     assert files(store) == []
     ref = store.put(large)
     assert PayloadStore(store.root).get(ref.sha256) is not None
-
-
-def test_a_deleted_payload_is_gone_from_disk_and_memory(store: PayloadStore) -> None:
-    ref = store.put(payload())
-
-    store.mdelete([ref.sha256, "0" * 64])
-
-    assert store.get(ref.sha256) is None and files(store) == [] and list(store.yield_keys()) == []
-
-
-@pytest.mark.parametrize("key", ["../outside", "a/b", "..", ".", "a.safetensors", "ü €", "x" * 60, "%2E", "A:b"])
-def test_a_key_of_any_letters_stays_inside_the_folder(store: PayloadStore, key: str) -> None:
-    store.mset([(key, b"kept")])
-
-    assert store.mget([key]) == [b"kept"]
-    assert list(store.yield_keys()) == [key]
-    assert all(file.resolve().is_relative_to(store.root.resolve()) for file in files(store))
 
 
 def test_many_threads_may_put_and_get_the_same_payload(store: PayloadStore) -> None:

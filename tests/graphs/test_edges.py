@@ -14,8 +14,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ContextOverflow, ModelError, ProtocolError, UsageError
-from sottovoce.models import LoadedModel, Rows, assemble, load
-from sottovoce.models.base_temperature import Measured, save_measurement
+from sottovoce.models import LoadedModel, Rows, assemble
 from tests.graphs.support import Recording, board, calls, debating, held, replies
 from tests.support import tiny_model, tiny_tokenizer
 
@@ -195,14 +194,6 @@ def test_cipher_starts_cautiously_where_the_model_names_no_temperature_and_says_
         f"{unnamed} names no temperature: cipher starts from 0.3, a cautious choice; "
         f"`sottovoce models doctor {unnamed}` finds the highest at which it can be read"
     ]
-
-
-def test_it_starts_from_what_the_doctor_found(unnamed: str, store: PayloadStore) -> None:
-    measured = Measured(model="tiny", temperature=0.5, allowed=-1.5, found={"0.5": -1.0})
-    save_measurement(load(unnamed).weights_key, measured)
-    state = held(debating(protocol="cipher", model=[unnamed], rounds=1, max_tokens=3, store=store))
-    assert heats(state) == [0.25, 0.5]
-    assert state["notes"] == [f"{unnamed} names no temperature: cipher starts from 0.5, as `models doctor` found"]
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,8 @@ from transformers import PreTrainedModel
 from sottovoce.core.errors import ModelError
 from sottovoce.models import load
 from sottovoce.models.doctor import diagnose
-from sottovoce.models.huggingface.packed_weights import Packed
 from sottovoce.models.huggingface.packing import matrices
 from sottovoce.models.sources import source_of
-from sottovoce.models.sources.blocks import Blocks
-from sottovoce.models.sources.locate import ready
 from tests.models.gguf_files import tensors, write_gguf
 from tests.support import HIDDEN, ids, tiny_model
 
@@ -68,36 +65,16 @@ def wide_model(**options: Any) -> PreTrainedModel:
     return made
 
 
-def origins(model: PreTrainedModel) -> list[str]:
-    return [module.origin for module in model.modules() if isinstance(module, Packed)]
+@pytest.mark.parametrize(("kind", "weights"), [(Kind.Q4_1, "int4"), (Kind.Q8_0, "int8")])
+def test_a_packed_model_has_the_values_of_the_file(tmp_path: Path, kind: Kind, weights: Any) -> None:
+    file = write_gguf(tmp_path / "wide.gguf", kind=kind, model=wide_model())
+    packed, plain = (load(file, device="cpu", weights=each).model for each in (weights, "auto"))
 
-
-@pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q4_1, Kind.Q8_0])
-@pytest.mark.parametrize("tied", [False, True])
-def test_int4_keeps_the_blocks_of_the_file_as_they_are(tmp_path: Path, kind: Kind, tied: bool) -> None:
-    file = write_gguf(tmp_path / "wide.gguf", kind=kind, model=wide_model(), without="output.weight" if tied else "")
-    loaded, plain = load(file, device="cpu", weights="int4"), load(file, device="cpu")
-
-    assert origins(loaded.model) == [f"own blocks of {kind.name}"] * 15
-    blocks = Blocks(Path(ready(str(file))))
-    for name, matrix in matrices(plain.model).items():
-        grid = blocks.grid(name)
-        assert grid is not None and blocks.kind(name) == kind.name
-        values = (grid.q.float() - 8) * grid.scale.repeat_interleave(32, 1) + grid.zero.repeat_interleave(32, 1)
-        assert torch.equal(values.unflatten(1, (-1, matrix.shape[1])).sum(1), matrix), name  # 1 plane, or 2
-
-
-def test_damaged_blocks_are_told_in_one_line(tmp_path: Path, cache: Path) -> None:
-    file = write_gguf(tmp_path / "wide.gguf", kind=Kind.Q4_0, model=wide_model())
-    kept = Path(ready(str(file))) / "blocks.safetensors"
-    kept.write_bytes(kept.read_bytes()[:-1])
-
-    with pytest.raises(
-        ModelError, match=r"cannot be packed: its blocks are damaged \(Error while deserializing"
-    ) as caught:
-        load(file, device="cpu", weights="int4")
-    assert "\n" not in str(caught.value)
-    assert load(file, device="cpu").format == "float32"
+    for name, matrix in matrices(plain).items():
+        module = packed.get_submodule(name.removesuffix(".weight"))
+        found = module.widened().T  # type: ignore[operator]  # a packed one
+        if name != "lm_head.weight":  # which keeps 8 bits
+            assert (found - matrix).abs().max() <= 2**-8 * matrix.abs().max(), name  # of bfloat16 scales
 
 
 def test_a_file_is_converted_once_wherever_it_lies(tmp_path: Path, cache: Path) -> None:
@@ -142,7 +119,7 @@ def test_the_record_of_another_format_has_the_file_converted_again(tmp_path: Pat
     load(write_gguf(tmp_path / "tiny.gguf"), device="cpu")
     (folder,) = cache.iterdir()
     record = folder / "source.json"
-    record.write_text(record.read_text().replace('"format": 2', '"format": 1'))
+    record.write_text(record.read_text().replace('"format": 1', '"format": 2'))
     assert source_of(folder) is None
 
     load((tmp_path / "tiny.gguf").rename(tmp_path / "again.gguf"), device="cpu")
@@ -160,18 +137,11 @@ def cut_to(share: float) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
-        (
-            lambda file: write_gguf(file, architecture="mystery"),
-            r"has the architecture 'mystery', which transformers \S+ cannot read \(.*\); use another model, or its",
-        ),
-        (lambda file: write_gguf(file, architecture="t5"), "cannot be read by transformers .*: Unrecognized config"),
-        (cut_to(0.999), r"is cut or damaged, at [\d,]+ bytes; fetch it again"),
-        (cut_to(0.5), "is cut or damaged"),
-        (cut_to(0.02), "is cut or damaged"),
-        (lambda file: file.write_bytes(b"GGUF\3\0\0\0"), "is cut or damaged, at 8 bytes"),
-        (lambda file: file.write_text("hello"), "is not a GGUF file: it begins with b'hell', expected b'GGUF'"),
-        (lambda file: file.write_bytes(b""), "is not a GGUF file: it begins with b''"),
-        (lambda file: write_gguf(file, parts=3), r"is one of 3 parts; join them first \(llama-gguf-split --merge\)"),
+        (lambda file: write_gguf(file, architecture="mystery"), r"cannot be read by transformers \S+: .*mystery"),
+        (cut_to(0.999), r"cannot be read by transformers .*; fetch it again"),
+        (cut_to(0.02), "cannot be read by"),
+        (lambda file: file.write_text("hello"), "cannot be read by"),
+        (lambda file: file.write_bytes(b""), "cannot be read by"),
         (
             lambda file: write_gguf(file, without="blk.1.attn_q.weight"),
             "lacks 1 of the weights of a LlamaForCausalLM, 'model.layers.1.self_attn.q_proj.weight' among them",
@@ -189,15 +159,3 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line_and_leaves_nothing(
         load(file, device="cpu")
     assert str(file) in str(caught.value) and "\n" not in str(caught.value)
     assert [*cache.glob("*")] == []
-
-
-def test_a_conversion_that_does_not_fit_on_the_disk_is_refused(tmp_path: Path) -> None:
-    from sottovoce.models.sources.gguf import convert, read_header
-
-    file = write_gguf(tmp_path / "tiny.gguf")
-    huge = read_header(file).__class__("llama", "mit", "", values=10**18, dtype=torch.float32)
-
-    with pytest.raises(
-        ModelError, match=r"takes 4000000000\.0 GB when converted, and .* GB are free .*SOTTOVOCE_MODELS"
-    ):
-        convert(file, huge, tmp_path)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +19,10 @@ from sottovoce.models import (
 )
 from sottovoce.models.base_temperature import (
     CAUTIOUS,
-    FOLDER,
-    Measured,
+    LADDER,
     family_of,
-    save_measurement,
-    saved_measurement,
+    measure,
 )
-from sottovoce.models.cipher_temperature import LADDER, measure, temperature
 from tests.support import longer_tokenizer, reciting_loaded, tiny_model, tiny_tokenizer
 
 
@@ -97,13 +93,6 @@ def test_a_vocabulary_is_the_tokenizers_whatever_the_tables_height_or_width() ->
 # Sampling where the user set none
 
 NOTHING_KNOWN = Base(CAUTIOUS, "a cautious choice", sure=False)
-MEASURED = Measured(model="tiny", temperature=0.5, allowed=-1.5, found={"1": -4.0, "0.5": -1.0})
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path))
-    return tmp_path / FOLDER
 
 
 def loaded_with(name: str = "tiny", **generation: object) -> LoadedModel:
@@ -116,7 +105,6 @@ def loaded_with(name: str = "tiny", **generation: object) -> LoadedModel:
 
 def test_what_the_model_s_files_name_goes_before_all() -> None:
     loaded = loaded_with(temperature=0.9)
-    save_measurement(loaded.weights_key, MEASURED)
     assert base_temperature(loaded) == Base(0.9)
 
 
@@ -146,24 +134,6 @@ def test_a_family_is_known_by_architecture_and_tokenizer(
     assert family_of(model_type, vocabulary) == family
 
 
-def test_a_measurement_is_found_again_by_the_weights() -> None:
-    loaded = loaded_with()
-    save_measurement("another", MEASURED)
-    assert base_temperature(loaded) == NOTHING_KNOWN
-
-    save_measurement(loaded.weights_key, MEASURED)
-    assert base_temperature(loaded) == Base(0.5, "as `models doctor` found")
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", '{"format": 2}', MEASURED.model_dump_json().replace('"format":1', '"format":2')]
-)
-def test_a_damaged_measurement_or_one_of_another_format_counts_for_nothing(text: str, cache: Path) -> None:
-    cache.mkdir()
-    (cache / "w.json").write_text(text)
-    assert saved_measurement("w") is None
-
-
 # Drawn tokens
 
 
@@ -184,33 +154,14 @@ def test_the_catalogue_fills_in_only_what_the_files_leave_open() -> None:
 
 
 def test_a_model_that_is_sure_of_every_word_can_be_read_at_the_warmest() -> None:
-    found = measure(reciting_loaded("\n Mia has 3 apples."))
-    assert found.temperature == LADDER[0]
-    assert list(found.found) == ["1"]
+    found, _ = measure(reciting_loaded("\n Mia has 3 apples."))
+    assert list(found) == [LADDER[0]]
 
 
-def test_the_ladder_ends_at_the_first_rung_that_can_be_read_and_repeats() -> None:
+def test_the_ladder_ends_at_the_first_rung_that_can_be_read() -> None:
     loaded = loaded_with()
-    found, again = measure(loaded), measure(loaded)
-    assert again.temperature == found.temperature
-    # The second time prefixes are cached, so rounding may differ, and a figure is rounded to two decimals.
-    assert again.found == pytest.approx(found.found, abs=0.011)
-    *warmer, last = found.found.values()
-    assert all(likelihood < found.allowed for likelihood in warmer)
-    assert last >= found.allowed or len(found.found) == len(LADDER)
-    assert found.temperature == LADDER[len(warmer)]
-
-
-def test_what_was_measured_is_kept_for_runs() -> None:
-    loaded = loaded_with()
-    detail = temperature(loaded)
-    base = base_temperature(loaded)
-    assert base.sure
-    assert detail.startswith(f"{base.value:g}, ")
-    assert temperature(loaded) == f"{base.value:g}, as `models doctor` found"
-
-
-def test_a_cache_that_cannot_be_written_is_told(cache: Path) -> None:
-    cache.write_text("no folder")
-    detail = temperature(loaded_with())
-    assert detail.endswith(f"not saved: File exists; runs start from {CAUTIOUS}")
+    found, allowed = measure(loaded)
+    *warmer, last = found.values()
+    assert all(likelihood < allowed for likelihood in warmer)
+    assert last >= allowed or len(found) == len(LADDER)
+    assert list(found) == [*LADDER[: len(found)]]

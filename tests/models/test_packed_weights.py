@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from sottovoce.models.huggingface.packing import (
     rounded_to_int4,
     rounded_to_int8,
 )
-from sottovoce.models.sources.blocks import Blocks
 from tests.support import FAMILIES, FLOAT32, ids, noise, request, tiny_model, tiny_tokenizer
 
 ROUNDED = 2**-8  # of a value: what bfloat16 may change of it, rounded to nearest, and to spare
@@ -74,12 +72,6 @@ def test_few_rows_and_many_are_multiplied_by_the_numbers_that_are_stored(planes:
 def test_a_packed_matrix_is_widened_to_exactly_its_numbers(planes: int) -> None:
     module, matrix = made_of(planes)
     assert torch.allclose(module.widened(), matrix.T, rtol=1e-6, atol=1e-6)
-
-
-def test_two_planes_hold_every_byte_as_it_is() -> None:
-    q = torch.arange(-128, 128).to(torch.int8).view(2, 128)
-    scale = torch.full((2, 4), 0.5)
-    assert torch.equal(matrix_of(Grid.of_bytes(q, scale), planes=2), q * 0.5)
 
 
 def test_a_state_dict_holds_the_values_in_plain_order() -> None:
@@ -140,7 +132,7 @@ def model_of(family: str = "llama", **options: Any) -> PreTrainedModel:
 
 def packed_model(packing: Packing, family: str = "llama", **options: Any) -> PreTrainedModel:
     model = model_of(family, **options)
-    pack(model, packing, Blocks(Path("nowhere")))
+    pack(model, packing)
     return model
 
 
@@ -156,7 +148,7 @@ def packed_in(model: PreTrainedModel) -> list[Packed]:
 def test_all_linear_maps_of_a_model_are_packed_but_those_of_odd_sizes(packing: Packing) -> None:
     found = packed_model(packing)
 
-    assert {each.origin for each in packed_in(found)} == {"rounded from float32"} and len(packed_in(found)) == 14
+    assert len(packed_in(found)) == 14
     assert type(found.get_output_embeddings()) is torch.nn.Linear  # 300 x 64
 
 

@@ -8,10 +8,8 @@ from langchain_core.messages import HumanMessage
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.cli.main import main
-from sottovoce.models import Feed, Ids, LoadedModel, Record, Request, Stop, load, pulled
+from sottovoce.models import Feed, Ids, LoadedModel, Record, Request, Stop, load
 from sottovoce.models.doctor import diagnose
-from sottovoce.models.huggingface.packing import matrices
-from sottovoce.models.sources.blocks import Blocks
 from tests.support import FLOAT32, same_reply
 
 pytestmark = pytest.mark.real
@@ -36,15 +34,7 @@ def test_every_line_of_the_doctor_is_well(smollm2: LoadedModel) -> None:
     assert found["protocols"].detail.startswith("nl, cipher, sde, hidden, kv, thoughts, graft; sde scores lower")
 
 
-def test_its_own_blocks_are_its_weights_and_compute_as_they_do(smollm2: LoadedModel) -> None:
-    blocks, weights = Blocks(pulled("smollm2")), matrices(smollm2.model)
-    for name, matrix in weights.items():
-        grid = blocks.grid(name)
-        assert grid is not None, name
-        values = (grid.q.float() - 8) * grid.scale.repeat_interleave(32, 1) + grid.zero.repeat_interleave(32, 1)
-        assert torch.equal(values.unflatten(1, (-1, matrix.shape[1])).sum(1), matrix), name  # of one plane or two
-    assert len(weights) == 211
-
+def test_in_int4_it_computes_as_its_file(smollm2: LoadedModel) -> None:
     prompt = torch.tensor([smollm2.chat.ids(QUESTION)])
     with torch.no_grad():
         found = load("smollm2", device="cpu", weights="int4").model(prompt).logits
