@@ -1,13 +1,11 @@
-"""Compression of payloads: the most uncertain tokens only, a low rank, fewer bits (our own; future work in SDE).
+"""Compression of payloads: the most uncertain tokens only, fewer bits (our own; future work in SDE).
 
 A tensor NAME (..., n, H), `states` or `rows.KEY`, is replaced by
 
-    kept (k,)                              the tokens whose vectors are carried; all others are read as words
-    NAME.left (..., k, r), NAME.right (..., r, H)   factors of rank r (a truncated SVD for each layer)
-    NAME.scale (..., k)                    the scale of NAME in int8: a row is q * scale, off by at most scale / 2
+    kept (k,)              the tokens whose vectors are carried; all others are read as words
+    NAME.scale (..., k)    the scale of NAME in int8: a row is q * scale, off by at most scale / 2
 
-each only if requested, in this order. Factors are stored in the requested dtype, each with its scale. Payloads decode
-them when read: `Payload.states`, `Payload.rows`.
+each only if requested. Payloads decode them when read: `Payload.states`, `Payload.rows`.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     import torch
 
 KEPT = "kept"
-FACTORS = (".left", ".right")
 SCALE = ".scale"
 CARRIED = ("states", "rows", "keys", "values", "first_keys", "first_values", "state")
 """Carried tensors, by the first part of their names."""
@@ -40,7 +37,7 @@ def compressed(carried: Tensors, entropy: torch.Tensor, options: LatentOptions) 
         tensors[KEPT] = uncertain(entropy, options.kept_share)
         tensors |= {name: carried[name][..., tensors[KEPT], :] for name in names}
     for name in names:
-        tensors |= _encoded(name, tensors.pop(name), options)
+        tensors |= _stored(name, tensors.pop(name), options.carry_as)
     return tensors
 
 
@@ -57,12 +54,10 @@ def uncertain(entropy: torch.Tensor, share: float) -> torch.Tensor:
 
 def vectors(tensors: Tensors, name: str) -> torch.Tensor | None:
     """Return a decoded tensor, for its kept tokens; None if it does not exist."""
-    if name in tensors:
-        return _plain(tensors, name)
-    if name + FACTORS[0] not in tensors:
+    if name not in tensors:
         return None
-    left, right = (_plain(tensors, name + factor).double() for factor in FACTORS)  # double: see `_factors`
-    return (left @ right).float()
+    scale = tensors.get(name + SCALE)
+    return tensors[name] if scale is None else tensors[name].float() * scale[..., None]
 
 
 def placed(vectors: torch.Tensor, tensors: Tensors, around: torch.Tensor | None = None) -> torch.Tensor:
@@ -82,24 +77,6 @@ def nbytes(tensors: Tensors) -> int:
     )
 
 
-def _encoded(name: str, tensor: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:
-    n, width = tensor.shape[-2:]
-    if options.rank is None or options.rank * (n + width) >= n * width:  # factors would not be smaller
-        return _stored(name, tensor, options.carry_as)
-    left, right = (factor.to(tensor.dtype) for factor in _factors(tensor, options.rank))
-    return _stored(name + FACTORS[0], left, options.carry_as) | _stored(name + FACTORS[1], right, options.carry_as)
-
-
-def _factors(tensor: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return factors (..., n, r), (..., r, H) of the best approximation, each with the roots of the singular values."""
-    import torch
-
-    # In double: LAPACK's last bits differ between calls, and `exact` promises the same bits in every run.
-    u, sizes, v = torch.linalg.svd(tensor.double(), full_matrices=False)
-    root = sizes[..., :rank].sqrt()
-    return (u[..., :rank] * root[..., None, :]).float(), (root[..., None] * v[..., :rank, :]).float()
-
-
 def _stored(name: str, tensor: torch.Tensor, dtype: CarryAs) -> dict[str, torch.Tensor]:
     import torch
 
@@ -108,8 +85,3 @@ def _stored(name: str, tensor: torch.Tensor, dtype: CarryAs) -> dict[str, torch.
     scale = tensor.float().abs().amax(-1) / LARGEST
     steps = (tensor.float() / scale.clamp_min(torch.finfo(scale.dtype).tiny)[..., None]).round()
     return {name: steps.to(torch.int8), name + SCALE: scale}
-
-
-def _plain(tensors: Tensors, name: str) -> torch.Tensor:
-    scale = tensors.get(name + SCALE)
-    return tensors[name] if scale is None else tensors[name].float() * scale[..., None]

@@ -33,9 +33,9 @@ class Graft(Protocol):
     hands_over: ClassVar[bool] = True
 
     def check_options(self) -> None:
-        """Refuse a share of tokens or a rank: one state is carried."""
-        if self.options.keep != 1 or self.options.rank is not None:
-            raise UsageError("graft carries one state, of which no part can be left out; leave out keep and rank")
+        """Refuse a share of tokens: one state is carried."""
+        if self.options.keep != 1:
+            raise UsageError("graft carries one state, of which no part can be left out; leave out keep")
 
     @property
     def silent(self) -> bool:

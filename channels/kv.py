@@ -49,15 +49,13 @@ class KV(Protocol):
     """True if the sender makes latent steps."""
 
     def check_options(self) -> None:
-        """Refuse a share of tokens or a rank, and options of which nothing would be handed over."""
+        """Refuse a share of tokens, and options of which nothing would be handed over."""
         options = self.options
         if options.kept_share < 1:
             raise UsageError(
                 f"keep is {options.keep}, a share of tokens; for {self.name} it is all, added or thoughts; use "
                 "layer_share to carry less"
             )
-        if options.rank is not None:
-            raise UsageError(f"{self.name} has no rank; leave it out, or use layer_share or carry_as to carry less")
         if options.place == "quoted" and "words" not in self.origins and not self.thinks:
             raise UsageError("place 'quoted' puts keys and values in place of a reply's words; use carry reply or both")
         if not self.origins:

@@ -107,9 +107,6 @@ class LatentOptions(ProtocolOptions):
         "the others are heard as words. kv, thoughts: all (what the sender received too), added (what it added), or "
         "thoughts (latent steps alone); 1.0 is added for kv and all for thoughts.",
     )
-    rank: Few | None = Field(
-        default=None, ge=1, description="cipher, sde, hidden: carry an approximation of this rank, for each layer."
-    )
 
     @property
     def kept_share(self) -> float:
@@ -119,7 +116,7 @@ class LatentOptions(ProtocolOptions):
     @property
     def compresses(self) -> bool:
         """True if the payload is compressed."""
-        return (self.carry_as, self.kept_share, self.rank) != ("model", 1.0, None)
+        return (self.carry_as, self.kept_share) != ("model", 1.0)
 
 
 class CipherOptions(LatentOptions):
@@ -153,7 +150,7 @@ class CipherOptions(LatentOptions):
         if self.bridge and self.probe != "none":
             raise UsageError(f"probe {self.probe!r} replaces what goes between equal vocabularies; leave out bridge")
         if self.bridge and self.compresses:
-            raise UsageError("a bridge carries means as they are; leave out carry_as, keep and rank")
+            raise UsageError("a bridge carries means as they are; leave out carry_as and keep")
         return self
 
 

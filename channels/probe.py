@@ -1,11 +1,4 @@
-"""Channel probes, which replace the payload of a heard message to measure its effect.
-
-`shuffled`: the whole payload of a message about another question. As many rows are heard as the donor has; states
-belong to tokens, so a donor's states are added to as many tokens as both have, and tokens beyond its end have none, as
-with `--keep`. `noise`: for each token (and layer) a Gaussian vector of equal norm; `noise_cov`: one with the mean and
-covariance of other questions' messages, at that norm. `zeroed`: no states; rows are the mean of the table. `text`:
-only the tokens, for rows the nearest ones. Of keys and values, or a grafted state, nothing stays under `zeroed` and
-`text`, the donor's whole under `shuffled`, and under noise each vector of each layer and head has its own norm.
+"""Channel probes, which replace the payload of a heard message to measure its effect (docs/howto/probes.md).
 
 Ids, text and statistics stay unchanged. Random numbers depend on the run's seed, the question and the message's place,
 never on the bytes of the payload, which rounding may change.

@@ -68,9 +68,6 @@ class Training(Checked):
         default="kurtosis", description="Definition of kurtosis: the paper's, or that of its code."
     )
     log_features: bool = Field(default=False, description="Use logarithms of entropy and varentropy.")
-    turn_bounds: Literal["fixed", "rows"] = Field(
-        default="fixed", description="Turns scaled to -1 and 1: 0 and 15, or the lowest and highest of the rows."
-    )
     rank: Rank = Field(
         default="best", description="Which candidate to save; second, worst and random are for comparison."
     )

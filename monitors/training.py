@@ -164,7 +164,7 @@ def fit(games: Games, features: tuple[str, ...], degree: int, training: Training
     from sklearn.preprocessing import PolynomialFeatures
 
     columns = logged(games.columns) if training.log_features else games.columns
-    bounds = tuple(_bounds(columns, name, training) for name in features)
+    bounds = tuple(_bounds(columns, name) for name in features)
     pipeline = make_pipeline(PolynomialFeatures(degree), Ridge(alpha=ALPHA))
     pipeline.fit(matrix(columns, features, bounds), games.failed[games.game].astype(np.float64))
     terms, ridge = pipeline[0], pipeline[-1]
@@ -186,8 +186,8 @@ def _order(candidate: Tried) -> tuple[float, ...]:
     return (-candidate.triggered.surplus, monitor.degree, len(monitor.features), -monitor.threshold)
 
 
-def _bounds(columns: Mapping[str, ArrayLike], name: str, training: Training) -> Bounds:
-    if name == TURN and training.turn_bounds == "fixed":
+def _bounds(columns: Mapping[str, ArrayLike], name: str) -> Bounds:
+    if name == TURN:
         return FIXED_TURNS
     values = np.asarray(columns.get(name, 0.0))  # if it is missing, `matrix` raises the error
     return float(values.min()), float(values.max())

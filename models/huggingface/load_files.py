@@ -125,9 +125,7 @@ def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) 
     if not found:
         return False
     if not AutoHfQuantizer.supports_quant_method(found):
-        raise ModelError(
-            f"model {name!r} is quantized as {found.get('quant_method')!r}, unknown to transformers"
-        )
+        raise ModelError(f"model {name!r} is quantized as {found.get('quant_method')!r}, unknown to transformers")
     if packing:
         raise ModelError(
             f"model {name!r} is quantized as {found.get('quant_method')!r} and cannot be packed in {packing} too; "

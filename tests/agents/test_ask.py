@@ -116,10 +116,6 @@ def test_a_hosted_model_is_told_what_every_provider_takes_and_reads_the_beginnin
     assert asked.turns == (Turn("system", ("Be brief.",)), Turn("user", ("What is 14 + 3?\n\nThought 1:",)))
 
 
-def test_a_hosted_model_is_told_nothing_that_nobody_asked_for() -> None:
-    assert hosted().options == {}
-
-
 def test_a_beginning_stands_at_the_end_of_the_last_turn_whoever_s_it_is() -> None:
     assert in_words(TURNS, "So") == [SystemMessage("Be brief."), HumanMessage("What is 14 + 3?\n\nSo")]
     assert in_words(TURNS[:1], "So") == [SystemMessage("Be brief.\n\nSo")]

@@ -17,8 +17,8 @@ from sottovoce.agents.convert import in_words, to_messages, to_turns
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message, MessageRef, Role, Turn
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.core.errors import ContextOverflow, EngineError, PayloadError, UsageError
-from sottovoce.models import Ids, Rows, assemble, load
+from sottovoce.core.errors import EngineError, UsageError
+from sottovoce.models import Ids, Rows, assemble
 from sottovoce.models.base_temperature import CAUTIOUS, USUAL
 from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with
 from tests.support import endless_loaded, reciting_loaded, rows_are_free, tiny_loaded, tiny_model, tiny_tokenizer
@@ -128,11 +128,6 @@ def test_another_seed_gives_another_reply_and_the_model_s_own_seed_is_the_defaul
     assert model.invoke(QUESTION).text == model.invoke(QUESTION, seed=7).text != model.invoke(QUESTION, seed=8).text
 
 
-def test_without_any_seed_every_call_draws_its_own(store: PayloadStore) -> None:
-    model = agent("nl", store)
-    assert len({model.invoke(QUESTION).text for _ in range(4)}) > 1
-
-
 def test_a_call_may_override_what_the_model_was_made_with(store: PayloadStore) -> None:
     model = agent("nl", store, temperature=1.0, max_tokens=12)
     short = model.invoke(QUESTION, temperature=0.0, max_tokens=3)
@@ -205,20 +200,6 @@ async def test_a_late_reply_is_one_clear_error_and_frees_its_row(call: Any, stor
     assert await rows_are_free(ENDLESS)
 
 
-@pytest.mark.parametrize("way", ["invoke", "stream"])
-def test_a_prompt_that_is_too_long_is_refused_in_numbers(way: str, store: PayloadStore) -> None:
-    model = agent("nl", store, max_tokens=600)
-    with pytest.raises(ContextOverflow, match=r"the reply may take 600: \d+ in all, but the model reads 512"):
-        list(getattr(model, way)(QUESTION))
-
-
-def test_a_missing_payload_names_its_message(store: PayloadStore, tmp_path: Path) -> None:
-    message = message_of(agent("cipher", store).invoke(QUESTION, seed=1))
-    elsewhere = PayloadStore(tmp_path / "empty")
-    with pytest.raises(PayloadError, match=r"message of 'agent_1', round 0: payload .* is missing"):
-        agent("cipher", elsewhere).invoke(to_messages(hearing(message)))
-
-
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
@@ -229,15 +210,6 @@ def test_a_missing_payload_names_its_message(store: PayloadStore, tmp_path: Path
 def test_what_a_text_model_cannot_read_is_refused(message: BaseMessage, expected: str, store: PayloadStore) -> None:
     with pytest.raises(UsageError, match=expected):
         agent("nl", store).invoke([message])
-
-
-def test_protocols_and_options_that_do_not_exist_are_refused(store: PayloadStore) -> None:
-    with pytest.raises(
-        UsageError, match="unknown protocol 'cypher'; choose from: cipher, graft, hidden, kv, nl, sde, thoughts"
-    ):
-        agent("cypher", store).invoke(QUESTION)
-    with pytest.raises(UsageError, match="protocol 'nl' has no option 'layers'"):
-        agent("nl", store, options={"layers": (1,)}).invoke(QUESTION)
 
 
 # What it says and hears
@@ -282,10 +254,6 @@ def test_an_edited_message_is_heard_as_its_new_words(store: PayloadStore) -> Non
     request = model.request(to_messages(hearing(edited)))
     assert request.prompt == model.request(to_messages(hearing(words))).prompt
     assert request.prompt != model.request(to_messages(hearing(spoken))).prompt
-
-
-def test_the_model_s_name_is_that_of_the_model_that_ran(store: PayloadStore) -> None:
-    assert agent("nl", store).invoke(QUESTION).response_metadata["model_name"] == tiny_loaded().name
 
 
 def test_models_that_will_hear_it_have_rows_of_their_own_made(store: PayloadStore) -> None:
@@ -352,20 +320,7 @@ def test_a_hosted_model_gets_one_system_turn_at_the_beginning_turns_in_alternati
     ]
 
 
-def test_plain_chats_of_others_are_read_too() -> None:
-    messages = [HumanMessage("a"), AIMessage([{"type": "text", "text": "b"}, "c"]), HumanMessage("")]
-    assert to_turns(messages) == [Turn("user", ("a",)), Turn("assistant", ("b", "c")), Turn("user", ("",))]
-
-
 # Engine and template
-
-
-def test_agents_of_one_model_that_differ_in_exactness_or_memory_share_its_weights() -> None:
-    plain, exact = HookedChatModel(device="cpu"), HookedChatModel(device="cpu", exact=True, memory="64 MB")  # type: ignore[arg-type]  # pydantic reads it
-    limits = exact.loaded.engine.limits
-    assert (limits.exact, limits.memory, plain.loaded.engine.limits.exact) == (True, 64_000_000, False)
-    assert exact.loaded.model is plain.loaded.model
-    assert exact.loaded is load(device="cpu", exact=True, memory=64_000_000)
 
 
 @pytest.mark.parametrize("asked", [{"exact": True}, {"memory": 64_000_000}])
@@ -385,11 +340,6 @@ def test_thinking_is_the_template_s_unless_it_is_chosen(
         assert isinstance(prompt, Ids)
         assert ("</think>" not in loaded.tokenizer.decode(list(prompt.ids))) == thinks
         assert model.loaded.engine is loaded.engine and model.loaded.weights_key == loaded.weights_key
-
-
-def test_a_wish_for_thinking_is_refused_by_name_where_the_template_has_no_switch(store: PayloadStore) -> None:
-    with pytest.raises(UsageError, match=r"^'.+': the model's chat template has no switch for thinking"):
-        agent("nl", store, thinking=True).invoke(QUESTION)
 
 
 # Cost

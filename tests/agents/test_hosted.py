@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from types import ModuleType
@@ -20,7 +19,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, Field, SecretStr
 
 from sottovoce.agents.ask import Ask, Call
-from sottovoce.agents.hosted import LONGEST, failure, hosted, is_hosted, passes, structured
+from sottovoce.agents.hosted import failure, hosted, passes, structured
 from sottovoce.channels.message import Place, Turn
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.core.response_format import Form
@@ -67,10 +66,7 @@ def provide(monkeypatch: pytest.MonkeyPatch, package: str, **classes: type[BaseC
     [
         ({"structured_output": True}, Form.of_object("a"), True),
         ({"structured_output": True}, Form(choices=("a", "b")), False),
-        ({"structured_output": True}, replace(Form.of_object("a"), after="So:"), False),
         ({"structured_output": False}, Form.of_object("a"), False),
-        (None, Form.of_object("a"), False),
-        ({"structured_output": True}, None, False),
     ],
 )
 def test_a_schema_goes_to_providers_that_langchain_knows_to_take_one(
@@ -103,14 +99,6 @@ def raised(error: Exception, name: str = MINI) -> Exception:
     return error
 
 
-@each_row(
-    ("name", "expected"),
-    [(MINI, True), ("hosted:gpt-4o-mini", True), ("bundled", False), ("hosted/model", False), ("a/hosted:b", False)],
-)
-def test_a_hosted_model_is_told_by_its_prefix(name: str, expected: bool) -> None:
-    assert is_hosted(name) is expected
-
-
 @pytest.mark.parametrize("name", [MINI, "hosted:gpt-4o-mini"])  # langchain infers the provider of the second
 def test_a_name_is_what_langchain_s_factory_takes(name: str) -> None:
     model = hosted(name, max_tokens=7)
@@ -133,14 +121,14 @@ def test_a_model_that_takes_no_longest_reply_is_made_without(monkeypatch: pytest
     assert isinstance(hosted("hosted:xai:grok", max_tokens=7), Plain)
 
 
-@pytest.mark.parametrize("name", ["hosted:", "hosted:openai:"])
+@pytest.mark.parametrize("name", ["hosted:openai:"])
 def test_a_name_without_a_model_is_refused(name: str) -> None:
     assert refusal(name) == (
         f"model {name!r} is incomplete; expected hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
     )
 
 
-@pytest.mark.parametrize("name", ["hosted:opnai:gpt-4o-mini", "hosted:mini"])
+@pytest.mark.parametrize("name", ["hosted:opnai:gpt-4o-mini"])
 def test_an_unknown_provider_is_refused_with_those_there_are(name: str) -> None:
     line = refusal(name)
 
@@ -163,13 +151,6 @@ def test_without_the_provider_s_package_the_line_says_what_to_install(monkeypatc
     monkeypatch.setitem(sys.modules, "langchain_groq", None)
 
     assert "`pip install langchain-groq`" in refusal("hosted:groq:llama")
-
-
-def test_without_a_key_the_line_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY")
-
-    assert refusal(MINI).startswith(f"model {MINI!r} cannot be created: Missing credentials. ")
-    assert "`OPENAI_API_KEY`" in refusal(MINI)
 
 
 def test_a_key_that_would_be_missed_only_when_the_model_is_asked_is_missed_at_once(
@@ -203,12 +184,6 @@ def test_other_errors_are_none_of_a_hosted_model(error: Exception) -> None:
     error.add_note("During task with name 'agent_1'")
 
     assert failure(error) is None
-
-
-def test_what_a_provider_says_is_shortened() -> None:
-    line: Any = failure(raised(ValueError("word " * 1000)))
-
-    assert line.endswith("word ...") and len(line) < LONGEST + 100
 
 
 @pytest.mark.parametrize(
@@ -247,12 +222,9 @@ def over(cause: Exception) -> Exception:
     ("error", "expected"),
     [
         (status(503), True),
-        (status(429), True),
         (status(401), False),
-        (ConnectionResetError("by peer"), True),
         (over(httpx.ConnectError("refused")), True),
-        (over(httpx.ReadTimeout("late")), False),  # it had the time that it was given
-        (ValueError("no such model"), False),
+        (over(httpx.ReadTimeout("late")), False),
         (EngineError("of a local model"), False),
     ],
     ids=repr,

@@ -51,7 +51,3 @@ class TestWords(Local, ChatModelIntegrationTests):
 
 class TestCipher(Local, ChatModelIntegrationTests):
     protocol = "cipher"
-
-
-class TestSDE(Local, ChatModelIntegrationTests):
-    protocol = "sde"

@@ -6,10 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from langchain_core.messages import HumanMessage
 
-from sottovoce.agents.ask import Ask, Call, is_hooked
-from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Place, Turn
 from sottovoce.core.errors import UsageError
@@ -68,17 +66,6 @@ def test_it_plays_a_hosted_model_too_which_gets_words_and_no_option_but_its_temp
     (asked,) = model.calls
     assert asked.turns == (Turn("system", ("Be brief.",)), Turn("user", ("One said: It is 22.\nNow you.",)))
     assert asked.options == {"temperature": 0.3}
-
-
-def test_only_models_with_hooks_are_told_apart_messages() -> None:
-    models = [HookedChatModel(), ScriptedChatModel(), ScriptedChatModel(hooked=False)]
-    assert [is_hooked(model) for model in models] == [True, True, False]
-
-
-def test_the_given_lists_are_left_as_they_were() -> None:
-    replies = ["a", "b"]
-    ScriptedChatModel({"agent_1": replies}).model_copy().invoke([HumanMessage("?")], {"metadata": {"agent": "agent_1"}})
-    assert replies == ["a", "b"]
 
 
 def test_threads_may_ask_at_once() -> None:

@@ -12,7 +12,7 @@ from sottovoce.channels.options import CompatName, Partial
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.core.errors import ProtocolError, UsageError
+from sottovoce.core.errors import ProtocolError
 from sottovoce.models import LoadedModel, Request, Sampling, assemble
 from sottovoce.models.engine.sampling import Temperatures, distribution
 from tests.support import (
@@ -212,21 +212,6 @@ def test_partial_cipher_says_table_rows_where_it_does_not_average(criterion: Par
     assert torch.equal(averaged, uncertain if criterion == "max" else ~uncertain)
 
 
-@pytest.mark.parametrize(
-    ("options", "threshold"),
-    [({"partial": "max"}, 0.8), ({"partial": "entropy_reversed"}, 1.869), ({"partial": "max", "threshold": 0.5}, 0.5)],
-)
-def test_the_papers_thresholds_are_the_defaults(options: dict[str, object], threshold: float) -> None:
-    weigh = lower(tiny_loaded(), Cipher(**options)).feed.weigh  # type: ignore[arg-type]
-
-    assert isinstance(weigh, Weights) and weigh.threshold == threshold
-
-
-def test_a_threshold_without_criterion_is_refused() -> None:
-    with pytest.raises(UsageError, match="cipher got a threshold but no criterion"):
-        Cipher(threshold=0.5)
-
-
 # Between two models
 
 
@@ -282,7 +267,3 @@ def test_receivers_of_another_vocabulary_are_left_out_and_refused_by_name() -> N
         ProtocolError, match=r"cipher needs one vocabulary, but 'qwen2-0' \(300 tokens\) and 'longer' \(301 tokens\)"
     ):
         Cipher().check(speaker, other)
-
-
-def test_agents_of_a_cipher_debate_have_rising_temperatures() -> None:
-    assert [Cipher().temperature(i, 4, 0.8) for i in range(4)] == pytest.approx([0.2, 0.4, 0.6, 0.8])

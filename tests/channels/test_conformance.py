@@ -41,9 +41,9 @@ OURS: dict[str, tuple[Protocol, Collection[Difference]]] = {
     "some layers": (KV(carry="reply", layer_share=0.5, inject="all", positions="paper"), DIFFERENCES[1:2]),
     "thoughts": (Thoughts(latent_steps=3, realign=True), DIFFERENCES[1:2]),
     "a state": (Graft(merge="sum"), ()),
-    "deltas in fewer bytes": (SDE(carry_as="int8", keep=0.5, rank=2), DIFFERENCES),
+    "deltas in fewer bytes": (SDE(carry_as="int8", keep=0.5), DIFFERENCES),
 }
-ONE_EACH = ("words", "means", "deltas in fewer bytes", "states", "some layers", "thoughts", "a state")
+ONE_EACH = ("words", "means", "deltas in fewer bytes", "thoughts", "a state")
 
 
 class TestOurs(ProtocolTests):
@@ -75,11 +75,6 @@ def test_the_protocol_that_the_page_shows_passes(tmp_path: Path) -> None:
 
     assert result.wasSuccessful() and result.testsRun > 12
     assert result.skipped == []
-
-
-def test_a_suite_without_a_protocol_says_what_to_write() -> None:
-    with pytest.raises(NotImplementedError, match=r"ProtocolTests sets no protocol; write `protocol = "):
-        ProtocolTests().test_the_protocol_is_made_by_its_name_and_options()
 
 
 def test_what_does_not_apply_is_skipped_with_its_reason() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from sottovoce.channels.message import Message, MessageRef, Place, Turn, latest, words
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.payload import Span
 from sottovoce.channels.store import PayloadRef, text_digest
 from tests.tables import each_row
@@ -118,22 +118,3 @@ def test_others_hear_the_public_text_and_the_agent_itself_all_that_it_said(
     reference: MessageRef, prefill: str, body: str
 ) -> None:
     assert (reference.prefill, reference.body, reference.text) == (prefill, body, prefill + body)
-
-
-def test_a_turn_reads_as_its_words() -> None:
-    turn = Turn("user", ("One said: ", MessageRef(MESSAGE, ((14, 16),)), ".", MessageRef(BARE)))
-
-    assert turn.text == words(turn.parts) == "One said: 22."
-
-
-def test_a_message_stands_where_it_was_said_by_whom_and_in_which_act_at_which_attempt() -> None:
-    assert MESSAGE.place == (0, 2, 0, "agent_1", "revise", 1)
-    assert FULL.place == Place(3, 2, 4, "agent_1", "revise", 1)
-    assert str(FULL.place) == "'agent_1' for epoch 3, round 2, turn 4, act 'revise', attempt 1"
-
-
-def test_of_each_place_the_highest_attempt_is_the_latest_however_they_come() -> None:
-    first, again = replace(MESSAGE, attempt=0), replace(MESSAGE, attempt=2)
-    elsewhere = [replace(first, turn=1), replace(first, epoch=1), replace(first, act="vote")]
-
-    assert latest([again, first, *elsewhere, MESSAGE]) == [again, *elsewhere]

@@ -9,7 +9,7 @@ from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.nl import NL
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
-from sottovoce.core.errors import ProtocolError, UsageError
+from sottovoce.core.errors import ProtocolError
 from sottovoce.models import Edit, LoadedModel, assemble
 from tests.support import (
     HIDDEN,
@@ -157,11 +157,6 @@ def test_the_layers_of_the_message_count_not_those_of_the_hearer(
     assert (
         tuple(edit.layer for edit in hear(SDE(layers=layers), LOADED, store, MessageRef(message)).edits) == heard_layers
     )
-
-
-def test_a_layer_out_of_range_is_refused(store: PayloadStore) -> None:
-    with pytest.raises(UsageError, match="layer 3 is out of range"):
-        hear(SDE(layers=(3,)), LOADED, store)
 
 
 # Between two models

@@ -52,24 +52,12 @@ def engine() -> Iterator[Engine]:
         (request(""), "the prompt is empty"),
         (request(max_new=0), "max_new is 0; expected at least 1"),
         (request(sampling=Sampling(-0.1)), "temperature is -0.1; expected 0 or more"),
-        (request(sampling=Sampling(float("nan"))), "temperature is nan"),
-        (request(sampling=Sampling(1.0, top_p=0.0)), "top_p is 0.0; expected above 0, at most 1"),
         (request(sampling=Sampling(1.0, top_p=1.5)), "top_p is 1.5"),
-        (request(sampling=Sampling(1.0, top_k=-1)), "top_k is -1"),
-        (request(sampling=Sampling(repetition_penalty=0.0)), "repetition_penalty is 0.0; expected above 0"),
-        (request(record=Record(stats=True, top=-1)), "top is -1; expected 0 or more"),
         (request(record=Record((0, 2))), "layer 2 is out of range; the model has layers 0 to 1"),
-        (request(record=Record((-1,))), "layer -1 is out of range"),
-        (request(sampling=Sampling(1.0, seed=2**70)), "seed is 1180591620717411303424; expected 0 to"),
-        (request(edits=(edit(2, 0, 1),)), "layer 2 is out of range"),
         (request(edits=(edit(0, 5, 3),)), r"an edit of shape \(3, 32\) at position 5 does not fit a prompt of 7"),
-        (request(edits=(edit(0, -1, 1),)), "at position -1 does not fit"),
         (request(edits=(Edit(0, 0, noise(2, 31)),)), r"shape \(2, 31\) .* hidden size 32"),
-        (request(edits=(Edit(0, 0, noise(HIDDEN)),)), r"an edit of shape \(32,\)"),
         (request((rows(3, width=31),)), r"embedding rows have shape \(3, 31\); expected \(n, 32\)"),
-        (request((Rows(noise(HIDDEN)),)), r"embedding rows have shape \(32,\)"),
         (request((Ids((4, 5000)),)), f"token id 5000 is out of range; the model has ids 0 to {VOCABULARY - 1}"),
-        (request((Ids((-7, 4)),)), "token id -7 is out of range"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -180,13 +168,16 @@ NOT_A_NUMBER = request((Ids(ids("Hi")), Rows(torch.full((2, HIDDEN), torch.nan))
     ("faulty", "complaint"),
     [
         (request(feed=Feed("mean", fails)), "the model failed on this request: ZeroDivisionError: of a caller's own"),
-        (NOT_A_NUMBER, "logits were not finite after 0 new tokens"),
         (replace(NOT_A_NUMBER, sampling=Sampling(1.0, top_k=50)), "logits were not finite after 0 new tokens"),
-        (replace(NOT_A_NUMBER, sampling=Sampling(1.0, top_p=0.9)), "logits were not finite after 0 new tokens"),
         (Request(NOT_A_NUMBER.prompt, Stop(4), feed=Feed("mean"), record=Record((1,), stats=True)), "not finite"),
         (request(edits=(Edit(1, 0, torch.full((7, HIDDEN), torch.inf)),)), "not finite after 0 new tokens"),
     ],
-    ids=["raises", "nan", "nan top_k", "nan top_p", "nan mean", "inf edit"],
+    ids=[
+        "raises",
+        "nan top_k",
+        "nan mean",
+        "inf edit",
+    ],
 )
 def test_a_request_that_fails_inside_fails_alone(engine: Engine, faulty: Request, complaint: str) -> None:
     good = [request(record=Record((1,), stats=True)), request("You know:", 5, feed=Feed("mean"))]
@@ -275,6 +266,7 @@ left = [engine.submit(request(max_new=400, record=Record(stats=True))) for _ in 
 """
 
 
+@pytest.mark.slow  # it imports everything in a process of its own
 def test_a_process_ends_cleanly_while_requests_still_run() -> None:
     # Python kills daemon threads at exit; one that was freeing tensors ended in "terminate called without
     # an active exception" and exit code -6.

@@ -14,7 +14,7 @@ from sottovoce.models import Edit, Engine, Feed, Ids, Record, Reply, Request, Ro
 from sottovoce.models.engine.request import Piece
 from tests.support import noise
 
-REQUESTS, LAYERS = 10, (2, 3)
+REQUESTS, LAYERS = 8, (2, 3)
 
 
 def ids(chance: random.Random, n: int) -> Ids:

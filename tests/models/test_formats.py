@@ -48,14 +48,9 @@ def test_a_model_is_loaded_in_each_format_by_itself(folder: Path, packing: Packi
             "dtype is 'float32' and weights are 'bfloat16'; give one of them, or the same twice",
         ),
         (
-            {"weights": "int4", "dtype": "float16"},
-            "a model with weights in int4 computes in float32, but dtype is 'float16'; leave dtype at auto",
-        ),
-        (
             {"weights": "int8", "device": "cuda:0"},
             "weights in int8 require a CPU, but the device is 'cuda:0'; use device cpu, or ",
         ),
-        ({"weights": "int8", "device": {"": "cpu"}}, "require a CPU, but the device is 'a map'; use device cpu"),
         ({"weights": "int4", "exact": True}, "exact requires weights in float32, but they are in int4"),
     ],
 )
@@ -122,9 +117,3 @@ def test_memory_elsewhere_and_damaged_files_are_not_judged_here(tmp_path: Path) 
     check_memory("x", huge(tmp_path), "auto", None, "cuda:0")
     (tmp_path / "model.safetensors").write_bytes(b"")
     check_memory("x", tmp_path, "auto", None, "cpu")
-
-
-def test_a_format_that_is_a_dtype_is_that_dtype(folder: Path) -> None:
-    assert load(folder, device="cpu", weights="bfloat16") is load(folder, device="cpu", dtype="bfloat16")
-    assert load(folder, device="cpu", weights="float32") is load(folder, device="cpu", dtype="float32")
-    assert load(folder, device="cpu", weights="bfloat16").format == "bfloat16"

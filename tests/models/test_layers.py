@@ -68,16 +68,6 @@ def test_a_hook_changes_tensors_and_tuples_inside_its_block_alone() -> None:
     assert torch.equal(layers[0](x), x) and torch.equal(layers[1](x)[0], x)
 
 
-def test_no_hook_outlives_a_failing_block() -> None:
-    layers = nn.ModuleList([nn.Identity(), nn.Identity()])
-
-    with pytest.raises(RuntimeError, match="inside"), hooked(layers, {1: torch.neg}):
-        assert hooks(layers) == 1
-        raise RuntimeError("inside")
-
-    assert hooks(layers) == 0
-
-
 # States in one line
 
 
@@ -116,14 +106,3 @@ def test_a_request_to_the_engine_is_recorded_too() -> None:
         reply = loaded.engine.run(request((words(9),), 4))
 
     assert [each.shape[1] for each in states[1]] == [9, 1, 1, 1] and len(reply.ids) == 4
-
-
-def test_a_layer_that_is_not_there_leaves_no_hook() -> None:
-    model = tiny_model()
-    before = hooks(model)
-    with pytest.raises(IndexError), record_activations(model, layers=[0, 9]):
-        pass
-    with pytest.raises(ModelError, match="set `layers_path`"), record_activations(model, [0], layers_path="blocks"):
-        pass
-
-    assert hooks(model) == before

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from sottovoce.core.errors import EngineError
-from sottovoce.core.text import amount
 from sottovoce.models import Feed, Request, Sampling
 from sottovoce.models.engine.cache_manager import LEAST, _managers, default_budget
-from sottovoce.models.huggingface.devices import CGROUP_FILES, free_memory, left_in_container, out_of_memory
+from sottovoce.models.huggingface.devices import CGROUP_FILES, free_memory, left_in_container
 from sottovoce.models.huggingface.passes import Kind
 from tests.models.support import LIMIT, busy, fresh, slots, together, words
 from tests.support import edit, request, rows
@@ -81,15 +80,6 @@ def test_one_long_request_among_many_short_ones_makes_room_for_them_when_it_ends
 # Words and numbers
 
 
-def test_what_the_allocator_of_a_cpu_says_is_told_from_other_errors() -> None:
-    with pytest.raises(RuntimeError) as caught:
-        torch.empty(2**60)
-
-    assert out_of_memory(caught.value)
-    assert out_of_memory(torch.OutOfMemoryError()) and out_of_memory(MemoryError())
-    assert not out_of_memory(RuntimeError("CUDA error: an illegal memory access was encountered"))
-
-
 def test_a_model_on_two_devices_may_fill_the_one_that_has_least_room() -> None:
     kind = Kind(((0, 0),), 2, 8, torch.float32, CPU)
 
@@ -136,8 +126,3 @@ def test_the_limit_of_a_container_is_kept(limit: str, used: str, tmp_path: Path)
 
     assert min(unlimited) > 10**15
     assert left_in_container(tmp_path) == [4000]
-
-
-@pytest.mark.parametrize(("nbytes", "words"), [(0, "0 bytes"), (999, "999 bytes"), (12_345, "12.3 kB"), (7e9, "7 GB")])
-def test_amounts_are_words(nbytes: float, words: str) -> None:
-    assert amount(nbytes) == words

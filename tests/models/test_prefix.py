@@ -16,6 +16,7 @@ from sottovoce.models.engine.prefix_cache import PrefixCache, chain, id_keys
 from sottovoce.models.huggingface.passes import Kind
 from tests.models.support import POSITION, busy, consistent, fresh, slots, spoiled, together, words
 from tests.support import edit, request, rows, same_reply
+from tests.tables import some
 
 KIND = Kind(((0, 0), (0, 1)), heads=1, width=2, dtype=torch.float32, device=torch.device("cpu"))
 COLUMNS = 40
@@ -209,7 +210,7 @@ def test_a_cancelled_reply_leaves_its_prompt_and_nothing_that_is_wrong(loaded: L
     assert same_reply(reply, afresh(loaded).run(short))
 
 
-@pytest.mark.parametrize("positions", [0, 60, 200])
+@pytest.mark.parametrize("positions", some([0, 60, 200], 60))
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_interleaved_conversations_stay_right_within_a_small_budget(seed: int, positions: int) -> None:
     """Rounds of five conversations in random order and batches, longer than what the budget leaves for prefixes."""

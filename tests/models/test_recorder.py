@@ -104,14 +104,6 @@ def test_what_is_not_asked_for_is_not_kept() -> None:
     assert (recorder.states(1), recorder.mean_rows(1), recorder.stats(1), recorder.sparse(1)) == ({}, {}, None, None)
 
 
-def test_a_layer_that_is_named_twice_is_kept_once() -> None:
-    """It was kept twice, so that its states did not fit their place, and the engine's thread ended with that."""
-    found = told(STEPS + 3, Record((1, 0, 1))).states(STEPS + 4)
-
-    assert torch.equal(found[1], told(STEPS + 3).states(STEPS + 4)[1])
-    assert set(found) == {0, 1}
-
-
 # Memory
 
 

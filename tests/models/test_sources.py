@@ -141,12 +141,6 @@ def test_a_model_that_was_not_pulled_is_refused_with_the_command() -> None:
             ask("smollm2")
 
 
-@pytest.mark.parametrize(("ask", "error"), [(pull, UsageError), (pulled, ModelError), (remove, UsageError)])
-def test_an_unknown_name_is_refused(ask: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="model 'banana'"):
-        ask("banana")  # type: ignore[operator]  # each takes a name
-
-
 def test_what_is_kept_is_listed_and_removed(tiny: Package, tmp_path: Path) -> None:
     pull("tiny")
     load(tmp_path / "tiny.gguf", device="cpu")

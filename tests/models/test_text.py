@@ -60,16 +60,11 @@ def test_an_unfinished_character_is_not_settled() -> None:
     ("part", "tokens"),
     [
         ((0, 9), (0, 3)),
-        ((0, 1), (0, 1)),
         ((2, 3), (0, 1)),
         ((2, 4), (0, 2)),
-        ((3, 6), (1, 2)),
         ((4, 5), (1, 2)),
-        ((5, 7), (1, 3)),
-        ((0, 0), (0, 0)),
         ((3, 3), (1, 1)),
-        ((4, 4), (1, 1)),  # a heard part of nothing, inside a token, took the token
-        ((9, 9), (3, 3)),
+        ((4, 4), (1, 1)),
         ((20, 30), (3, 3)),
     ],
 )
@@ -80,12 +75,9 @@ def test_a_part_takes_every_token_that_overlaps_it(part: Span, tokens: Span) -> 
 @pytest.mark.parametrize(
     ("text", "stops", "at"),
     [
-        ("one two", (), None),
         ("one two", ("three",), None),
-        ("one two", ("two",), 4),
         ("one two", ("two", "one"), 0),
         ("one\n\ntwo", ("\n\n",), 3),
-        ("", ("a",), None),
     ],
 )
 def test_the_earliest_stop_counts(text: str, stops: tuple[str, ...], at: int | None) -> None:
@@ -96,13 +88,10 @@ def test_the_earliest_stop_counts(text: str, stops: tuple[str, ...], at: int | N
     ("text", "stops", "held"),
     [
         ("one", (), 0),
-        ("one", ("two",), 0),
-        ("one t", ("two",), 1),
         ("one tw", ("two",), 2),
-        ("one t", ("t",), 0),  # a whole stop is cut, not held
+        ("one t", ("t",), 0),
         ("aab", ("aabaa", "bc"), 3),
         ("xa", ("b", "ab"), 1),
-        ("", ("ab",), 0),
     ],
 )
 def test_what_may_become_a_stop_is_held_back(text: str, stops: tuple[str, ...], held: int) -> None:

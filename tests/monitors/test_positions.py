@@ -36,10 +36,8 @@ def selected(name: str, tokens: Tokens) -> list[str]:
     ("texts", "found"),
     [
         (['{"', "thoughts", '": "', "character", " 9", '", "', "character", '": ', "1", "2", "}"], ["1", "2"]),
-        (['{"', "characters", '": ', "4", "}"], []),
         (["'character': ['3', ", "14", "]"], ["'character': ['3', ", "14"]),
-        (["character", ":", " 7"], [" 7"]),
-        (['"suspect', '": ', "7"], ["7"]),  # the negative vocabulary
+        (['"suspect', '": ', "7"], ["7"]),
         (['"action": 3, "value": 5'], []),
     ],
 )
@@ -56,7 +54,7 @@ def test_the_code_pairs_suspects_and_actions_by_the_most_probable_tokens() -> No
     assert selected("id_x_action", reply(["action", *["."] * 5, "1"])) == []  # the sixth is too far
 
 
-@pytest.mark.parametrize(("between", "found"), [(0, ["1"]), (4, ["1"]), (5, [])])
+@pytest.mark.parametrize(("between", "found"), [(4, ["1"]), (5, [])])
 @pytest.mark.parametrize("mention", [["action"], ["act", "ion"], ["the action"]])
 def test_a_number_is_searched_for_in_the_five_tokens_after_a_mention(
     mention: list[str], between: int, found: list[str]
@@ -85,8 +83,7 @@ def test_actions_are_read_from_the_reply_as_it_was_generated_in_both_vocabularie
     [
         (["So", " action", " is", " needed", ".\n", "Action", ":", ' {"', "action", '":', " ", "2", "}"], ["2"]),
         (["In", " character", " 4", "'s", " case", ",", " ask", ".\n", '{"', "action", '":', " 1", "}"], [" 4x 1"]),
-        (["Their", " actions", " and", " characters", " tell", " me", " nothing", "."], []),
-        (['{"action":', " 1,", ' "value":', ' "yes"}'], [" 1,"]),  # a tokenizer that keeps punctuation
+        (['{"action":', " 1,", ' "value":', ' "yes"}'], [" 1,"]),
     ],
 )
 def test_thoughts_in_free_text_add_numbers_and_hide_none(texts: list[str], found: list[str]) -> None:
@@ -176,7 +173,6 @@ def test_a_hosted_model_s_log_probabilities_are_read() -> None:
     ("metadata", "told"),
     [
         ({}, "the reply has no log-probabilities; expected a model that returns them: logprobs=True, top_logprobs=10"),
-        ({"logprobs": None}, "no log-probabilities"),
         ({"logprobs": {"content": [{"token": "a", "logprob": 0.0, "top_logprobs": []}]}}, "without its most probable"),
     ],
 )
@@ -187,13 +183,7 @@ def test_a_model_without_log_probabilities_is_told_so(metadata: dict[str, object
 
 @pytest.mark.parametrize(
     "content",
-    [
-        {"a": 1},
-        ["a"],
-        [{"top_logprobs": [{"token": "a", "logprob": -1.0}]}],
-        [{"token": "a", "top_logprobs": {"a": -1.0}}],
-        [{"token": "a", "top_logprobs": [{"token": "a", "logprob": None}]}],
-    ],
+    [{"a": 1}, [{"token": "a", "top_logprobs": {"a": -1.0}}]],
 )
 def test_log_probabilities_of_another_form_are_told_in_one_line(content: object) -> None:
     with pytest.raises(UsageError, match="not as OpenAI returns them"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_a_store_that_is_a_file_is_told(tmp_path: Path) -> None:
     store = PayloadStore(tmp_path / "store")
 
     with pytest.raises(PayloadError, match=r"payloads cannot be written to '.*store': Not a directory"):
-        store.mset([("a", b"1")])
+        store.write(sha256(b"1").hexdigest(), b"1")
 
 
 def test_a_disk_that_is_full_when_a_payload_is_written_stops_the_run_and_says_how_it_goes_on(

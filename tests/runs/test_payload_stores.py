@@ -42,7 +42,7 @@ def put(store: PayloadStore, text: str) -> str:
 
 
 def kept(store: PayloadStore) -> set[str]:
-    return set(store.yield_keys())
+    return set(store.keys())
 
 
 def run_on_shelf(*texts: str, limits: Limits | None = None) -> tuple[PayloadStore, list[str]]:

@@ -55,10 +55,10 @@ class Forger:
         assert payload is not None, "it was there"
         data = change(payload).to_bytes()
         ref = PayloadRef.of(Payload.from_bytes(data), data)
-        self.store.mset([(ref.sha256, data)])
+        self.store.write(ref.sha256, data)
         said["payload"] = ref.to_dict()
         if all(each["payload"]["sha256"] != old for each in self.events("said")):  # agents may say the same
-            self.store.mdelete([old])
+            next(self.store.root.glob(f"*/{old}*")).unlink()
 
     def reword(self, said: JSON, text: str) -> None:
         """Another text, under the message too."""
