@@ -16,7 +16,6 @@ from typing import NamedTuple
 import torch
 
 from sottovoce.models.engine.request import Feed, Ids, Reply, Request, Sampling, Stop
-from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources.catalogue import defaults_of
 
@@ -111,22 +110,6 @@ class Said(NamedTuple):
 
     parts: tuple[str]
     role: str = "user"
-
-
-def temperature(loaded: LoadedModel) -> str:
-    """Return CIPHER's base temperature and its source; if nothing is known, measure it."""
-    if layers_read_ids(loaded.model):
-        return f"not measured: {LAYERS_READ_IDS}, so cipher is refused"
-    base = base_temperature(loaded)
-    if base.sure:
-        return f"{base.value:g}, {base.why or 'named by its files'}"
-    found, allowed = measure(loaded)
-    *warmer, (chosen, readable) = found.items()
-    figures = ", ".join(f"{likelihood:.2f} at {at:g}" for at, likelihood in ((chosen, readable), *warmer[-1:]))
-    what = "the highest at which messages are readable"
-    if readable < allowed:
-        what = "the lowest tried; no message was readable"
-    return f"{chosen:g}, {what}: as text {figures} nats a token, {allowed:.2f} allowed; set it with --temperature"
 
 
 def measure(loaded: LoadedModel) -> tuple[dict[float, float], float]:

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.errors import ModelError
 from sottovoce.core.text import amount
-from sottovoce.models.base_temperature import temperature
+from sottovoce.models.base_temperature import base_temperature, measure
 from sottovoce.models.engine.cache_manager import default_budget
 from sottovoce.models.engine.request import Ids, Record, Reply, Request, Rows, Stop
 from sottovoce.models.huggingface.devices import place_of
@@ -108,7 +108,7 @@ def examine(
     computes = _checked("batch = single", partial(_batch, loaded))
     yield computes
     if computes.ok:
-        yield _checked("CIPHER temperature", lambda: (None, temperature(loaded)))
+        yield _checked("CIPHER temperature", lambda: (None, _temperature(loaded)))
 
 
 def _checked(check: str, look: Callable[[], Found]) -> Finding:
@@ -196,3 +196,19 @@ def _alone(loaded: LoadedModel, prompt: tuple[int, ...]) -> torch.Tensor:
     ids = torch.tensor([prompt], device=loaded.network.device)
     logits: torch.Tensor = loaded.model(input_ids=ids, use_cache=False).logits
     return logits[0, -1, : len(loaded.table)].float().log_softmax(-1).cpu()
+
+
+def _temperature(loaded: LoadedModel) -> str:
+    """Return CIPHER's base temperature and its source; if nothing is known, measure it."""
+    if layers_read_ids(loaded.model):
+        return f"not measured: {LAYERS_READ_IDS}, so cipher is refused"
+    base = base_temperature(loaded)
+    if base.sure:
+        return f"{base.value:g}, {base.why or 'named by its files'}"
+    found, allowed = measure(loaded)
+    *warmer, (chosen, readable) = found.items()
+    figures = ", ".join(f"{likelihood:.2f} at {at:g}" for at, likelihood in ((chosen, readable), *warmer[-1:]))
+    what = "the highest at which messages are readable"
+    if readable < allowed:
+        what = "the lowest tried; no message was readable"
+    return f"{chosen:g}, {what}: as text {figures} nats a token, {allowed:.2f} allowed; set it with --temperature"
