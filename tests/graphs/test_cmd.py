@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
-from sottovoce.core.errors import UsageError
 from sottovoce.settings import CMD
 from tests.graphs.support import built, calls, heard, held
 from tests.tables import each_row
@@ -60,14 +59,6 @@ def test_groups_are_as_equal_as_possible_and_of_three_at_most(agents: int, sizes
     groups = CMD(agents=agents).groups()
     assert sizes == [len(group) for group in groups]
     assert [name for group in groups for name in group] == CMD(agents=agents).speakers()
-
-
-def test_strict_refuses_what_the_published_code_refuses() -> None:
-    assert CMD.model_validate({"agents": 9, "strict": True}).agents == 9
-    with pytest.raises(UsageError, match="agents is 7; expected a multiple of 3, or leave out strict"):
-        CMD.model_validate({"agents": 7, "strict": True})
-    with pytest.raises(UsageError, match="agents is 0: expected greater than or equal to 1"):
-        CMD.model_validate({"agents": 0})
 
 
 # The visibility rule (test oracle 5)
