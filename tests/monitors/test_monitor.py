@@ -88,7 +88,7 @@ def test_the_turn_has_bounds_of_its_own_and_nothing_is_cut() -> None:
     found = games(30, seed=3)
     fixed = fit(found, ("entropy", "turn"), 1, Training())
 
-    assert fixed.bounds[1] == (0, 15)
+    assert [*fixed.bounds[1]] == [0, 15]
     first, second, third = (fixed.score({"entropy": 0.5}, turn) or 0 for turn in (10, 20, 30))
     assert third - second == pytest.approx(second - first)
 
