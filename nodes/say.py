@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage
 
-from sottovoce.agents.ask import Ask, Call
+from sottovoce.agents.ask import Ask, Call, is_hooked
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
@@ -144,10 +144,12 @@ def answer_pattern(question: Question, otherwise: str) -> str:
 def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
     """Ask for the answer alone after an unreadable reply: a short request on the same prefix, as text, at T = 0."""
     wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
-    offered = list(form.choices if form else choices or [])
-    if form is None and (phrases := phrases_of(ask.turns[-1].text, state["question"])):
+    offered, question = list(form.choices if form else choices or []), ""
+    phrases = phrases_of(ask.turns[-1].text, state["question"]) if form is None else ()
+    if phrases and is_hooked(run.model(ask.agent)) and run.settings.guide != "off":
         form = Form(choices=phrases, spaced=True, unknown=False)  # which a small model would choose
-    request = run.prompts_of(ask.agent).render("shared/answer_turn", wanted=wanted, choices=offered)
+        question = str(run.prompt_builder(state, ask.agent).slots()["question"])
+    request = run.prompts_of(ask.agent).render("shared/answer_turn", wanted=wanted, choices=offered, question=question)
     short = Ask(
         ask.agent,
         ask.act,

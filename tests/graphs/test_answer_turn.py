@@ -105,6 +105,7 @@ def test_for_free_text_a_local_model_chooses_a_phrase_of_its_own_reply_that_the_
     messages, model = said(reply, " Thursday", question=about, kind="text")
 
     form = model.calls[1].options["response_format"]
+    assert model.calls[1].turns[-1].text == f"{about}\nGive the answer alone, in a few words."
     assert (form["choices"], form["unknown"], form["spaced"]) == (("Sable Point", "Thursday"), False, True)
     assert voted(messages[0], state_of(question=about, kind="text", board=messages))["answer"] == "Thursday"
 
