@@ -116,14 +116,17 @@ def phrases_of(text: str, question: str) -> tuple[str, ...]:
     A small model that is asked for the answer alone repeats its sentence; of these phrases it chooses the answer. There
     are none if the question itself may have the answer ("..., Ada or Eve?").
 
-    >>> phrases_of("Market day in Sable Point is a Thursday.", "When is market day in the town where Ada lives?")
-    ('Sable Point', 'Thursday')
+    >>> phrases_of("Sable Point lies on the river Orn.", "On which river does the town where Ada lives lie?")
+    ('Sable Point', 'Orn')
     """
     if re.search(r"\bor\b", question):
         return ()
-    common = {*map(str.casefold, _WORD.findall(question)), *COMMON}
-    inside = (clause for clause in re.split(r"[.,;:!?()\"\n]+(?:\s|$)", text))
-    words = [[(word, word.casefold() in common) for word in _WORD.findall(clause)] for clause in inside]
+    from Stemmer import Stemmer  # late: the command line's help does not need it
+
+    stem = Stemmer("english").stemWord  # the question says "lie", the reply "lies"
+    common = {stem(word.casefold()) for word in (*_WORD.findall(question), *COMMON)}
+    clauses = re.split(r"[.,;:!?()\"\n]+(?:\s|$)", text)
+    words = [[(word, stem(word.casefold()) in common) for word in _WORD.findall(clause)] for clause in clauses]
     runs = (
         " ".join(word for word, _ in run)
         for clause in words

@@ -51,4 +51,4 @@ class Kind:
     nouns: str = "answer"
     """Words for an answer in statements, as alternatives of a pattern: "answer|label"."""
     unknown_is_an_answer: bool = False
-    """Whether "unknown" is an ordinary answer, not an abstention."""
+    """True if "unknown" is an ordinary answer, not an abstention."""
