@@ -21,7 +21,7 @@ debate: .venv/core.stamp ## Run a debate of two agents that each know a part of 
 
 demo: .venv/core.stamp ## Download a small real model, and run a debate of two agents that each know one fact on it
 	$(BIN)/python cli.py models pull smollm2
-	$(BIN)/python cli.py debate --sample facts/22 --model smollm2 --rounds 2 --temperature 0
+	$(BIN)/python cli.py debate --sample facts/10 --model smollm2 --rounds 2 --temperature 0
 
 test: .venv/test.stamp ## Run the tests that every change must pass; without bubblewrap, chromium or postgresql some are skipped
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 2 --dist loadfile -m "not slow and not gpu and not network and not real"

@@ -73,11 +73,11 @@ def test_text_is_split_as_in_training(smollm2: LoadedModel) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
 def test_two_agents_debate_on_it(smollm2: LoadedModel, capsys: pytest.CaptureFixture[str], protocol: str) -> None:
-    """Each knows one of two facts, and the debate names the river."""
-    asked = ["debate", "--sample", "facts/22", "--model", "smollm2", "--protocol", protocol]
+    """Each knows one of two facts, and each is asked for the answer after its last sentence."""
+    asked = ["debate", "--sample", "facts/10", "--model", "smollm2", "--protocol", protocol]
 
     code = main([*asked, "--rounds", "2", "--max-tokens", "40", "--temperature", "0", "--device", "cpu"])
 
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
-    assert "\n4 calls" in out and "right: the answer is Tamsin" in out
+    assert "\n6 calls" in out and "right: the answer is Tuesday" in out
