@@ -183,8 +183,6 @@ def wording(settings: Settings, model: BaseChatModel) -> Answers:
 
     A prompt pack in the settings with its own wording of the marked line uses it for every model.
     """
-    if settings.answers != "auto":
-        return settings.answers
     marks = settings.prompts and (settings.pack_folder(settings.prompts) / ANSWER_LINE).exists()
     found: Answers = "short" if marks else getattr(model, "wording", "short")
     return found

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.hearing import others_of
-from sottovoce.nodes.prompt_builder import PromptBuilder
-from sottovoce.nodes.say import lacks_answer, say, say_answer
+from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
 from sottovoce.settings import Debate
@@ -30,13 +28,10 @@ def take_turn(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
         return {"board": [_prescribed(run, state, agent, role)]}
     is_read = _is_read(run, agent, round)
     if not round:
-        builder = view_of(run, state, agent)
-        first = Ask(agent, "answer", builder.independent())
-        if builder.knows_a_part and run.settings.rounds > 1:  # facts, and the answer in a later round
-            every = run.settings.answer_turn == "every"
-            return {
-                "board": say(run, state, first, lacks_answer=lacks_answer(state)) if every else say(run, state, first)
-            }
+        builder, several = run.prompt_builder(state, agent), run.settings.rounds > 1
+        first = Ask(agent, "answer", builder.first_turns() if several else builder.independent())
+        if builder.knows_a_part and several:  # facts, and the answer in a later round
+            return {"board": say(run, state, first)}
         return {"board": say_answer(run, state, first, is_read=is_read)}
     summary: list[Message] = []
     if run.settings.summarise == "each":
@@ -44,11 +39,6 @@ def take_turn(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
         summary = summary_of(run, state, agent, others_of(run, state, before, agent))
     ask = Ask(agent, "revise", _later_turns(run, state, agent, summary))
     return {"board": [*summary, *say_answer(run, state, ask, is_read=is_read)]}
-
-
-def view_of(run: RunContext[Debate], state: Discussion, agent: str) -> PromptBuilder:
-    """Return a debater's builder, with the wording set by `share`."""
-    return replace(run.prompt_builder(state, agent), share=run.settings.share)
 
 
 def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
@@ -90,7 +80,7 @@ def _is_read(run: RunContext[Debate], agent: str, round: int) -> bool:
 
 
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
-    settings, builder = run.settings, view_of(run, state, agent)
+    settings, builder = run.settings, run.prompt_builder(state, agent)
     rounds = rounds_of(state, run.answers)[:-1]
     own = [spoken[agent] for spoken in rounds]
     if settings.summarise != "none":  # an agent reads its own summaries in the round after
@@ -98,7 +88,8 @@ def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
         return builder.history_of_summaries(own, [*summaries, *summary])
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
-    if settings.shape == "fresh":
+    shared = len(rounds) == 1 and builder.knows_a_part and not settings.order
+    if settings.shape == "fresh" and not shared:
         return builder.fresh(own[-1], others[-1], settings.order)
     return builder.history(own, others, settings.order)
 

@@ -15,7 +15,7 @@ from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.prompts.kinds import KINDS, kind_of, lettered, placeholder
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import COMPONENTS, Answers, Order, Share
+from sottovoce.settings import COMPONENTS, Answers, Order
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,21 @@ class PromptBuilder:
     """The prompt components that are switched on."""
     answers: Answers = "short"
     """The wording of the request for an answer: a marked line, or the sentence that small models write."""
-    share: Share = "own_words"
-    """The wording of the request to share facts, if the agent knows a part of them."""
 
     def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Turn, ...]:
-        """Return the question alone; an agent that knows a part of the facts is asked to share them first.
+        """Return the question with the agent's documents, before anybody has said anything."""
+        return (*self.system_turn(), Turn("user", self.full_turn(form, demonstrations)))
 
-        A model that answers from a part of the facts invents the rest, and hearers cannot see what it invented.
+    def first_turns(self) -> tuple[Turn, ...]:
+        """Return the first prompt of several rounds: the question, or the request to share a part of the facts.
+
+        A model that answers from a part of the facts invents the rest, and hearers cannot see what it invented. The
+        request does not show the question, which small models would answer instead.
         """
-        if form is not None or not self.knows_a_part:
-            return (*self.system_turn(), Turn("user", self.full_turn(form, demonstrations)))
-        share = self.prompts.render("shared/share", documents=self.documents(), verbatim=self.share == "verbatim")
-        return (*self.system_turn(), Turn("user", blocks(self.known([]), self.question_of(""), share)))
+        if not self.knows_a_part:
+            return self.independent()
+        share = self.prompts.render("shared/share", **self.slots(), documents=self.documents())
+        return (*self.system_turn(), Turn("user", blocks(self.known([]), share)))
 
     def full_turn(
         self, form: str | None = None, demonstrations: Sequence[str] = (), discussion: Sequence[Part] = ()
@@ -116,23 +119,30 @@ class PromptBuilder:
         """Return the chat so far. `own[r]` and `others[r]` are the answers of round r, from 0 to the last.
 
         `order` restates the agent's own last answer beside the others' answers. After a first round that shared facts,
-        the chat begins with one prompt instead: the agent's facts, the others' messages and its own message.
+        the chat begins with one prompt instead: see `after_sharing`.
         """
-        turns = [*self.independent()]
+        turns = [*self.first_turns()]
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
             last = r == len(own) - 1
             if not r and heard and not order and self.knows_a_part:
-                slots = self._blocks(heard, said, None, latest=last)
-                shared = self.prompts.render("debate/revise_shared", others=slots["others"], own=slots["own"])
-                turns = [*self.system_turn(), Turn("user", self.full_turn(discussion=shared))]
+                turns = [*self.after_sharing(heard, latest=last)]
                 continue
             turns.append(own_turn(said, latest=last))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
         return tuple(turns)
 
+    def after_sharing(self, others: Sequence[Message], *, latest: bool = True) -> tuple[Turn, ...]:
+        """Return one prompt: the facts that the others shared and the agent's own as one list, and the question.
+
+        Small models repeat the last message before a question; from one list they answer by the fact that fits.
+        """
+        heard = [MessageRef(message, latest=latest) for message in others]
+        facts = self.prompts.render("debate/revise_shared", others=heard, documents=self.documents())
+        return (*self.system_turn(), Turn("user", blocks(self.known([]), facts, self.question_of())))
+
     def history_of_summaries(self, own: Sequence[Message], summaries: Sequence[Message]) -> tuple[Turn, ...]:
         """Return the chat so far, with one summary in place of each round's answers."""
-        turns = [*self.independent()]
+        turns = [*self.first_turns()]
         for r, (said, summary) in enumerate(zip(own, summaries, strict=True)):
             last = r == len(own) - 1
             turns.append(own_turn(said, latest=last))

@@ -30,7 +30,7 @@ FIRST = tuple("Mira Tobias Ilse Oren Lena Caspar Edda Jonas Nadia Bruno Petra An
 MORE = tuple("Selma Viktor Hedda Lukas Irina Matteo Thea Rufus Livia Emil Agnes Konrad".split())
 LAST = tuple("Dolan Renn Varga Pike Stroud Holm Marsh Quill Sorel Thorne Ferro Brandt".split())
 TOWNS = ("Kestrel Bay", "Alder Ford", "Hollow Cross", "Tarn Hill", "Birch End", "Sable Point", "Marrow Gate", "Fenwick")
-PAIRS = (
+ABOUT_PEOPLE = (
     Pair(
         "{person} was born in {middle}.",
         "{middle} lies on the river {end}.",
@@ -53,16 +53,43 @@ PAIRS = (
         ("baker", "tailor", "potter", "carpenter", "gardener", "painter"),
     ),
 )
+ABOUT_WORK = (
+    Pair(
+        "{person} has a workshop in {middle}.",
+        "The people of {middle} speak {end}.",
+        "Which language is spoken in the country where {person} has a workshop?",
+        ("Marland", "Velmark", "Osterra", "Tuvania", "Corland", "Brenia"),
+        ("Danish", "Polish", "Greek", "Turkish", "Welsh", "Finnish"),
+    ),
+    Pair(
+        "{person} works for {middle}.",
+        "The head office of {middle} is in {end}.",
+        "In which city is the head office of the company that {person} works for?",
+        ("Larkin Brothers", "Northgate Mills", "Silverline", "Harrow and Sons", "Bellweather", "Redfern Press"),
+        ("Lisbon", "Geneva", "Oslo", "Vienna", "Dublin", "Prague"),
+    ),
+    Pair(
+        "The manager of {person} is {middle}.",
+        "The office of {middle} is on the {end} floor.",
+        "On which floor is the office of the manager of {person}?",
+        ("Anna Frey", "Ruth Calder", "Nora Penn", "Greta Voss", "Ada Lorne", "Vera Tully"),
+        ("third", "fourth", "fifth", "sixth", "seventh", "eighth"),
+    ),
+)
+PAIRS = {"facts": ABOUT_PEOPLE, "work_facts": ABOUT_WORK}
+"""The relations of each sample."""
 
 
-def two_facts(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
-    """Return up to 288 questions, each about another person, the same ones for the same arguments.
+def two_facts(
+    n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0, name: str = "facts"
+) -> list[Question]:
+    """Return up to 288 questions of a sample, each about another person, the same ones for the same arguments.
 
     Two agents, drawn at random, get one fact each; further agents know nothing, and a single agent knows both. The
     solution uses both facts.
     """
-    people = [*_people(FIRST, f"facts/{seed}"), *_people(MORE, f"facts/{seed}/more")]
-    return [_question(f"facts/{seed}/{i}", person, agents) for i, person in enumerate(people[:n])]
+    people = [*_people(FIRST, f"{name}/{seed}"), *_people(MORE, f"{name}/{seed}/more")]
+    return [_question(f"{name}/{seed}/{i}", PAIRS[name], person, agents) for i, person in enumerate(people[:n])]
 
 
 def _people(first_names: Sequence[str], seed: str) -> list[str]:
@@ -71,9 +98,9 @@ def _people(first_names: Sequence[str], seed: str) -> list[str]:
     return people
 
 
-def _question(id: str, person: str, agents: Sequence[str]) -> Question:
+def _question(id: str, pairs: Sequence[Pair], person: str, agents: Sequence[str]) -> Question:
     rng = random.Random(id)
-    pair = rng.choice(PAIRS)
+    pair = rng.choice(pairs)
     known = {"person": person, "middle": rng.choice(pair.middles), "end": rng.choice(pair.ends)}
     facts = [pair.first.format(**known), pair.second.format(**known)]
     holders = rng.sample(list(agents), 2) if len(agents) > 1 else [agents[0], agents[0]]

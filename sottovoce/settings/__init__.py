@@ -4,7 +4,7 @@ Nothing here imports torch or langgraph: the command line needs it to print its 
 """
 
 from sottovoce.settings.base import Answers, AnySettings, Settings
-from sottovoce.settings.debate import Debate, Order, Share
+from sottovoce.settings.debate import Debate, Order
 from sottovoce.settings.debates import CMD, MAD, SECRETARY, MesSync, ReConcile, grouped
 from sottovoce.settings.one_answer import Brief, Pipeline, SelfConsistency, Single
 from sottovoce.settings.option_groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING
@@ -35,7 +35,6 @@ __all__ = [
     "ReConcile",
     "SelfConsistency",
     "Settings",
-    "Share",
     "Single",
     "WhoDunit",
     "grouped",

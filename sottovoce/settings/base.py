@@ -121,11 +121,6 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         description="Prompt pack: paper (the setup of the scheme's paper), a name such as paper/madra, or a folder "
         "whose files replace the default prompts.",
     )
-    answers: Literal["auto", "short", "sentence"] = Field(
-        default="auto",
-        description="Wording of the request for an answer: short (reason, then a last line `Answer: ...`), sentence, "
-        "or auto (sentence for local models below a billion parameters).",
-    )
     question_description: bool = Field(
         default=True, description="Include the task's description of its questions, if it has one."
     )

@@ -13,7 +13,6 @@ from sottovoce.settings.base import Controlled, Voting
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
 Role = Literal["debater", "expert", "dummy"]
-Share = Literal["own_words", "verbatim"]
 
 
 class Debate(Controlled, Voting):
@@ -32,11 +31,6 @@ class Debate(Controlled, Voting):
         default=None,
         description="Repeat an agent's own answer after (others_first) or before (own_first) the others'. "
         "If not set: do not repeat it in a history; others_first in a fresh prompt.",
-    )
-    share: Share = Field(
-        default="own_words",
-        description="How an agent that knows a part of the facts shares them in round 1: own_words, or verbatim "
-        "(a copy of its documents, so that no protocol can carry more than text).",
     )
     summarise: Literal["none", "each", "shared"] = Field(
         default="none",

@@ -22,7 +22,7 @@ OF_CONTROL = ("control", "escalate", "escalate_above")
 COMPONENTS = ("question_description", "answer_description", "demonstrations", "chain_of_thought")
 GROUPS: dict[str, tuple[str, ...]] = {
     "Sampling": (*OF_SAMPLING, "timeout"),
-    "Prompts and answers": ("system", "prompts", "answers", *COMPONENTS, "answer_turn", "guide", "thinking"),
+    "Prompts and answers": ("system", "prompts", *COMPONENTS, "answer_turn", "guide", "thinking"),
     "Protocol: what messages carry": ("option", "fallback", *OF_CONTROL, *OF_PROTOCOL),
     "Loading models": tuple(name for name in OF_LOADING if name != "thinking"),
     "People": tuple(People.model_fields),

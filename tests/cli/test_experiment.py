@@ -116,7 +116,9 @@ def test_a_model_of_two_layers_leaves_nothing_to_choose(call: Call, models: Mode
 def test_the_list_has_our_experiments_and_the_papers_tables_and_describes_one(call: Call) -> None:
     lines = call("experiment", "list").out
 
-    assert "| `two_facts` |  | 10 |" in lines and "| `sde_table2` | SDE (arXiv 2506.19209), Table 2 | 4 | 12 |" in lines
+    assert (
+        "| `two_facts` |  | 9 | 3 |" in lines and "| `sde_table2` | SDE (arXiv 2506.19209), Table 2 | 4 | 12 |" in lines
+    )
     described = call("experiment", "list", "sde_table2").out
     assert "- point: `qwen-7b.gsm8k`" in described and "- overlap: none" in described
     assert "the nearest known one is 'sde_table" in call("experiment", "list", "sde_table").err

@@ -172,15 +172,14 @@ def test_documents_are_private_to_their_agent() -> None:
     assert facts == [[True, False]] * 2 + [[False, False]] * 2 + [[False, True]] * 2
 
 
-@pytest.mark.parametrize(("settings", "verbatim"), [({}, False), ({"share": "verbatim"}, True)])
-def test_agents_share_their_facts_in_their_own_words_unless_told_to_copy_them(
-    settings: dict[str, Any], verbatim: bool
-) -> None:
+@pytest.mark.parametrize("shape", ["history", "fresh"])
+def test_agents_share_their_facts_and_then_read_all_of_them_as_one_list(shape: str) -> None:
     model = marked(2, 2)
-    held(debating(model, rounds=2, **settings), documents={"agent_1": ["Mia has 3."], "agent_2": ["Tom has 5."]})
+    documents = {"agent_1": ["Mia has 3."], "agent_2": ["Tom has 5."]}
+    held(debating(model, rounds=2, shape=shape), documents=documents)
     first, later = calls(model, "agent_1")
-    assert ("word for word" in first.text) is verbatim
-    assert heard(later) == [("agent_2", 0), ("agent_1", 0)] and "Mia has 3." in later.text
+    assert "word for word" in first.text
+    assert heard(later) == [("agent_2", 0)] and "- Mia has 3.\n</facts>" in later.text
 
 
 def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -110,11 +110,19 @@ def test_where_a_run_asks_for_it_messages_have_their_form_and_the_last_one_answe
     assert all(vote["counts"] for vote in state["decision"]["votes"])
 
 
+class Strong(Recording):
+    """Is asked as a large model is."""
+
+    @property
+    def wording(self) -> Literal["short", "sentence"]:
+        return "short"
+
+
 def test_strong_models_write_freely_and_only_the_line_of_their_box_is_kept_to_its_form(store: PayloadStore) -> None:
     """They were kept to one line of 120 characters and a box in every round."""
-    model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=40)
+    model = Strong(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=40)
     yes_no: Any = {**ASKED, "kind": "yes_no", "target": "yes", "documents": RANKED}
-    settings: Any = {"rounds": 2, "guide": "on", "answers": "short", "temperature": [1.0], "seed": ASKS_FIRST}
+    settings: Any = {"rounds": 2, "guide": "on", "temperature": [1.0], "seed": ASKS_FIRST}
     state: Any = create_ia(IA(**settings), models=model).compile().invoke(yes_no, output_keys=KEYS)
     forms = [each.form for each in model.requests]
     assert [(form.after, form.forced) for form in forms] == [(r"\boxed{", False)] * 2 + [(r"\boxed{", True)] * 2

@@ -84,50 +84,39 @@ def test_an_agent_knows_its_own_documents_and_a_single_one_knows_all(
 PART: Question = {**QUESTION, "documents": {"agent_1": ["Mia has 3."], "agent_2": ["Bob has 5."]}}
 
 
-def test_an_agent_that_knows_a_part_is_asked_to_share_its_facts_in_its_own_words() -> None:
-    (first,) = view(PART).independent()
+def test_an_agent_that_knows_a_part_is_asked_to_share_its_facts() -> None:
+    (first,) = view(PART).first_turns()
 
-    assert "In your own words" in first.text and "word for word" not in first.text
+    assert "word for word" in first.text and ASKED not in first.text
     assert str(FORM) not in first.text and first.text.splitlines()[-3:] == ["<facts>", "- Mia has 3.", "</facts>"]
 
 
-def test_facts_are_shared_word_for_word_where_the_run_says_so() -> None:
-    (first,) = replace(view(PART), share="verbatim").independent()
-
-    assert "Repeat these facts word for word:" in first.text and "own words" not in first.text
-
-
-def test_after_sharing_facts_an_agent_reads_its_facts_the_others_messages_and_its_own_message() -> None:
+def test_after_sharing_facts_an_agent_reads_the_others_messages_and_its_own_facts_as_one_list() -> None:
     (later,) = view(PART).history([message("agent_1")], [[message("agent_2")]])
 
-    assert heard([later]) == [("user", "agent_2", 0, True, False), ("user", "agent_1", 0, True, True)]
-    assert later.text.startswith("What you know:\n<facts>\n- Mia has 3.") and later.text.endswith(f"{ASKED}\n{FORM}")
+    assert heard([later]) == [("user", "agent_2", 0, True, False)]
+    listed = "<facts>\n- agent_2 in round 0.\n- Mia has 3.\n</facts>"
+    assert later.text.endswith(f"{listed}\n\n{ASKED}\n{FORM}")
 
 
-def test_in_the_round_after_sharing_a_chat_and_a_fresh_prompt_are_the_same() -> None:
-    own, others = message("agent_1"), [message("agent_2"), message("agent_3")]
-
-    assert view(PART).history([own], [others]) == view(PART).fresh(own, others)
-
-
-@pytest.mark.parametrize("question", [QUESTION, PART])
-def test_an_agent_is_asked_to_check_its_last_message_and_to_keep_what_is_sound(question: Question) -> None:
+def test_an_agent_is_asked_to_check_its_last_message_and_to_keep_what_is_sound() -> None:
     for turns in (
-        view(question).history([message("agent_1")], [[message("agent_2")]]),
-        view(question).history([message("agent_1")], [[message("agent_2")]], "own_first"),
-        view(question).fresh(message("agent_1"), [message("agent_2")]),
-        view(question).history_of_summaries([message("agent_1")], [message("secretary")]),
+        view().history([message("agent_1")], [[message("agent_2")]]),
+        view().history([message("agent_1")], [[message("agent_2")]], "own_first"),
+        view().fresh(message("agent_1"), [message("agent_2")]),
+        view().history_of_summaries([message("agent_1")], [message("secretary")]),
     ):
         assert "check" in turns[-1].text.lower() and "sound" in turns[-1].text
 
 
 def test_the_bundled_model_keeps_the_prompts_that_it_was_trained_on() -> None:
     trained = replace(view(PART), prompts=Prompts(SHIPPED / "bundled"))
-    (first,) = trained.independent()
+    (first,) = trained.first_turns()
     (later,) = trained.history([message("agent_1")], [[message("agent_2")]])
 
     assert "Repeat these facts word for word:" in first.text
     assert [part.message.agent for part in later.parts if isinstance(part, MessageRef)] == ["agent_2"]
+    assert later.text.startswith("What you know:\n<facts>\n- Mia has 3.\n</facts>\n\nAnother agent says:\n<message>")
     assert "Use what you all know to answer." in later.text
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import words
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import wording
 from sottovoce.nodes.prompt_builder import PromptBuilder
@@ -42,12 +41,6 @@ def test_steps_change_the_request_for_every_kind_of_answer(kind: str, answers: s
 
     assert on.form() != off.form()
     assert ("Answer:" in on.form()) == ("Answer:" in off.form()) == (answers == "short")
-
-
-def test_the_bundled_model_is_told_facts_as_it_was_trained() -> None:
-    trained = PromptBuilder(Prompts(packs.SHIPPED / "bundled"), QUESTION, "agent_1")  # type: ignore[arg-type]
-
-    assert "Repeat these facts word for word" in words(trained.independent()[-1].parts)
 
 
 def test_a_pack_that_words_a_kind_of_answer_is_taken_at_its_word(tmp_path: Path) -> None:
