@@ -97,12 +97,16 @@ def say_answer(
 
     A scheme reads the answers that it votes on, decides by, or ends early for. If answers of the kind have a form, it
     constrains the answer turn, and with `--guide on` also the reply's last line. Forcing that line by default would
-    add it after readable answers, where models contradict themselves.
+    add it after readable answers, where models contradict themselves. A small model writes its answer in a few words
+    as a sentence, which states nothing: its reply begins behind "Answer:".
     """
     form = form_of(state)
     ask = replace(ask, response_format=form and replace(form, after=ANSWER_PREFILL, optional=True))
-    reads = is_read or run.settings.answer_turn == "every"
-    return say(run, state, ask, lacks_answer=lacks_answer(state, read)) if reads else say(run, state, ask)
+    if not is_read and run.settings.answer_turn != "every":
+        return say(run, state, ask)
+    if is_read and not (form or ask.prefill) and is_hooked(run.model(ask.agent)) and run.wording(ask.agent) != "short":
+        ask = replace(ask, prefill=ANSWER_PREFILL, stop=("\n",))
+    return say(run, state, ask, lacks_answer=lacks_answer(state, read))
 
 
 def form_of(question: Question) -> Form | None:

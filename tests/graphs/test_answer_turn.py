@@ -30,13 +30,21 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 HM = "Hm, who knows?"
 
 
-def said(*replies: str, hooked: bool = True, turn: bool = True, **question: Any) -> tuple[list[Message], Any]:
+class Small(ScriptedChatModel):
+    """A scripted model that is asked for sentences, as models of few parameters are."""
+
+    wording: str = "sentence"
+
+
+def said(
+    *replies: str, hooked: bool = True, turn: bool = True, small: bool = False, is_read: bool = True, **question: Any
+) -> tuple[list[Message], Any]:
     """The messages of one act whose model gives these replies, and the model."""
 
     def act(run: Run, state: Discussion, agent: str) -> Update:
-        return {"board": say_answer(run, state, ask(agent, "1 + 1?"))}
+        return {"board": say_answer(run, state, ask(agent, "1 + 1?"), is_read=is_read)}
 
-    model = ScriptedChatModel([*replies], hooked=hooked)
+    model = (Small if small else ScriptedChatModel)([*replies], hooked=hooked)
     state = state_of(settings=Named(answer_turn="needed" if turn else "off").model_dump(mode="json"), **question)
     update = node(framed(model).contexts, act, "zoe", "zoe").invoke(state)
     return [Message.from_dict(each) for each in update["board"]], model
@@ -108,6 +116,15 @@ def test_for_free_text_a_local_model_chooses_a_phrase_of_its_own_reply_that_the_
     assert model.calls[1].turns[-1].text == f"{about}\nGive the answer alone, in a few words."
     assert (form["choices"], form["unknown"], form["spaced"]) == (("Sable Point", "Thursday"), False, True)
     assert voted(messages[0], state_of(question=about, kind="text", board=messages))["answer"] == "Thursday"
+
+
+def test_a_small_model_begins_a_reply_of_free_text_behind_the_mark_where_it_is_read() -> None:
+    messages, model = said(" Market day is a Thursday.", small=True, kind="text")
+    assert {name: model.calls[0].options[name] for name in ("prefill", "stop")} == {"prefill": "Answer:", "stop": ["\n"]}
+    assert [(each.full_text, each.notes) for each in messages] == [("Answer: Market day is a Thursday.", ())]
+
+    for options in ({"small": True, "kind": "text", "is_read": False}, {"small": True}, {"kind": "text"}):
+        assert "prefill" not in said(HM, HM, **options)[1].calls[0].options, options
 
 
 @pytest.mark.parametrize("reply", ["The answer is 2.", "The answer is unknown."])
