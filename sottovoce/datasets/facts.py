@@ -70,10 +70,10 @@ ABOUT_WORK = (
     ),
     Pair(
         "The manager of {person} is {middle}.",
-        "The office of {middle} is on the {end} floor.",
-        "On which floor is the office of the manager of {person}?",
+        "The car of {middle} is {end}.",
+        "Which colour is the car of the manager of {person}?",
         ("Anna Frey", "Ruth Calder", "Nora Penn", "Greta Voss", "Ada Lorne", "Vera Tully"),
-        ("third", "fourth", "fifth", "sixth", "seventh", "eighth"),
+        ("red", "green", "blue", "white", "black", "yellow"),
     ),
 )
 PAIRS = {"facts": ABOUT_PEOPLE, "work_facts": ABOUT_WORK}
