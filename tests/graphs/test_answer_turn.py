@@ -120,7 +120,10 @@ def test_for_free_text_a_local_model_chooses_a_phrase_of_its_own_reply_that_the_
 
 def test_a_small_model_begins_a_reply_of_free_text_behind_the_mark_where_it_is_read() -> None:
     messages, model = said(" Market day is a Thursday.", small=True, kind="text")
-    assert {name: model.calls[0].options[name] for name in ("prefill", "stop")} == {"prefill": "Answer:", "stop": ["\n"]}
+    assert {name: model.calls[0].options[name] for name in ("prefill", "stop")} == {
+        "prefill": "Answer:",
+        "stop": ["\n"],
+    }
     assert [(each.full_text, each.notes) for each in messages] == [("Answer: Market day is a Thursday.", ())]
 
     for options in ({"small": True, "kind": "text", "is_read": False}, {"small": True}, {"kind": "text"}):

@@ -80,4 +80,4 @@ def test_two_agents_debate_on_it(smollm2: LoadedModel, capsys: pytest.CaptureFix
 
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
-    assert "\n6 calls" in out and "right: the answer is Tuesday" in out
+    assert "\n4 calls" in out and "right: the answer is Tuesday" in out
