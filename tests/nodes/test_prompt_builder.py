@@ -95,7 +95,7 @@ def test_after_sharing_facts_an_agent_reads_the_others_messages_and_its_own_fact
     (later,) = view(PART).history([message("agent_1")], [[message("agent_2")]])
 
     assert heard([later]) == [("user", "agent_2", 0, True, False)]
-    listed = "<facts>\n- agent_2 in round 0.\n- Mia has 3.\n</facts>"
+    listed = "Facts:\n- agent_2 in round 0.\n- Mia has 3."
     assert later.text.endswith(f"{listed}\n\n{ASKED}\n{FORM}")
 
 
