@@ -8,6 +8,7 @@ names the model, and `failure` turns both into one line.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator
@@ -36,6 +37,9 @@ AGAIN = (408, 409, 425, 429)
 UNREACHED = ("ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "APIConnectionError")
 """Connection errors of httpx, and of clients that wrap it."""
 NOTE = "hosted model of "
+BROKEN = (TypeError, AttributeError, LookupError, json.JSONDecodeError, ValidationError)
+"""Errors that clients raise on a malformed reply (openai 3.52, langchain-openai 1.2)."""
+NO_REPLY = ("No generations found in stream", "Unexpected response type")
 SECRET = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)(?:_|$)")
 GRACE = 0.5  # seconds: a client's own error, which is more precise, comes first
 SHORTEST_SECRET = 8  # characters; the value of TOKENIZERS_PARALLELISM=1 is no secret
@@ -173,8 +177,15 @@ def failure(error: BaseException) -> str | None:
     """Return one line about a hosted model's error: the model and the provider's message; None for other errors."""
     for note in getattr(error, "__notes__", ()):
         if note.startswith(NOTE):
-            return f"{note.removeprefix(NOTE)} failed: {type(error).__name__}: {_said(error)}"
+            return f"{note.removeprefix(NOTE)} failed: {type(error).__name__}: {_said(error)}{_unreadable(error)}"
     return None
+
+
+def _unreadable(error: BaseException) -> str:
+    """Return advice if a client failed on the server's reply, such as a proxy's page, a login page or half a reply."""
+    if not isinstance(error, BROKEN) and not str(error).startswith(NO_REPLY):
+        return ""
+    return "; its server sent a reply that the client cannot read: check that the address is the provider's"
 
 
 class _Named(BaseCallbackHandler):

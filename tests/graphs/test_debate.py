@@ -179,7 +179,7 @@ def test_agents_share_their_facts_and_then_read_all_of_them_as_one_list(shape: s
     held(debating(model, rounds=2, shape=shape), documents=documents)
     first, later = calls(model, "agent_1")
     assert "word for word" in first.text
-    assert heard(later) == [("agent_2", 0)] and "- Mia has 3.\n</facts>" in later.text
+    assert heard(later) == [("agent_2", 0)] and "\n- Mia has 3.\n\n" in later.text
 
 
 def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:
