@@ -29,6 +29,7 @@ from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_
 from sottovoce.nodes.uncertainty import measured
 from sottovoce.nodes.watch import redrawn
 from sottovoce.prompts import kinds
+from sottovoce.prompts.kinds.text import LONGEST
 from sottovoce.prompts.structured import encodable
 
 ANSWER_PREFILL = "Answer:"
@@ -115,7 +116,7 @@ def form_of(question: Question) -> Form | None:
 
 
 def phrases_of(text: str, question: str) -> tuple[str, ...]:
-    """Return the phrases of a reply without the question's words and the commonest ones, each once; the last of many.
+    """Return the short phrases of a reply without the question's words and the commonest ones; the last of many.
 
     A small model that is asked for the answer alone repeats its sentence; of these phrases it chooses the answer. There
     are none if the question itself may have the answer ("..., Ada or Eve?").
@@ -137,7 +138,7 @@ def phrases_of(text: str, question: str) -> tuple[str, ...]:
         for left, run in groupby(clause, itemgetter(1))
         if not left
     )
-    return tuple(dict.fromkeys(runs))[-MOST_PHRASES:]
+    return tuple(dict.fromkeys(run for run in runs if len(run.split()) <= LONGEST))[-MOST_PHRASES:]
 
 
 def answer_pattern(question: Question, otherwise: str) -> str:
@@ -164,7 +165,7 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
         response_format=form,
         prefill=ANSWER_PREFILL,
         stop=("\n",),
-        max_tokens=ANSWER_TOKENS,
+        max_tokens=max([ANSWER_TOKENS, *(len(phrase.encode()) + 1 for phrase in phrases)]),  # a byte may be a token
         temperature=0.0,
         protocol="nl",
     )

@@ -1,8 +1,7 @@
 """Free text of a few words, as written: "Paris", "Letters of Clay", "Argentina, Brazil".
 
 Reasons, sources and remarks in brackets are not part of an answer. A statement of a whole sentence of more than eight
-words states no answer. Two answers agree if they are equal after SQuAD's normalisation, or if one stands within the
-other as whole words and neither has more than eight.
+words states no answer. `same` says when two answers agree.
 """
 
 import re
@@ -52,7 +51,7 @@ def stands_in(part: str, text: str) -> bool:
 
 
 def same(left: str, right: str) -> bool:
-    """Return whether two texts are equal, or one stands within the other and neither has more than eight words."""
+    """Return whether two texts are equal by SQuAD's rules, or neither has over eight words and one is in the other."""
     is_short = max(len(left.split()), len(right.split())) <= LONGEST
     return key(left) == key(right) or (is_short and (stands_in(left, right) or stands_in(right, left)))
 

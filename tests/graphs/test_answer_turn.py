@@ -118,6 +118,14 @@ def test_for_free_text_a_local_model_chooses_a_phrase_of_its_own_reply_that_the_
     assert voted(messages[0], state_of(question=about, kind="text", board=messages))["answer"] == "Thursday"
 
 
+def test_the_phrases_are_short_and_each_of_them_fits() -> None:
+    long, wide = "skilled " * 40, "\u72ac" * 20
+    _, model = said(f"She was a {long}. It is {wide}.", " x", question="Who?", kind="text")
+
+    asked = model.calls[1].options
+    assert asked["response_format"]["choices"] == (wide,) and asked["max_tokens"] == 61
+
+
 def test_a_small_model_begins_a_reply_of_free_text_behind_the_mark_where_it_is_read() -> None:
     messages, model = said(" Market day is a Thursday.", small=True, kind="text")
     assert {name: model.calls[0].options[name] for name in ("prefill", "stop")} == {
