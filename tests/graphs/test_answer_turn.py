@@ -30,12 +30,6 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 HM = "Hm, who knows?"
 
 
-class Small(ScriptedChatModel):
-    """A scripted model that is asked for sentences, as models of few parameters are."""
-
-    wording: str = "sentence"
-
-
 def said(
     *replies: str, hooked: bool = True, turn: bool = True, small: bool = False, is_read: bool = True, **question: Any
 ) -> tuple[list[Message], Any]:
@@ -44,7 +38,7 @@ def said(
     def act(run: Run, state: Discussion, agent: str) -> Update:
         return {"board": say_answer(run, state, ask(agent, "1 + 1?"), is_read=is_read)}
 
-    model = (Small if small else ScriptedChatModel)([*replies], hooked=hooked)
+    model = ScriptedChatModel([*replies], hooked=hooked, wording="sentence" if small else "short")
     state = state_of(settings=Named(answer_turn="needed" if turn else "off").model_dump(mode="json"), **question)
     update = node(framed(model).contexts, act, "zoe", "zoe").invoke(state)
     return [Message.from_dict(each) for each in update["board"]], model
