@@ -88,8 +88,7 @@ def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
         return builder.history_of_summaries(own, [*summaries, *summary])
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
-    shared = len(rounds) == 1 and builder.knows_a_part and not settings.order
-    if settings.shape == "fresh" and not shared:
+    if settings.shape == "fresh" and not (len(rounds) == 1 and builder.lists_facts(settings.order)):
         return builder.fresh(own[-1], others[-1], settings.order)
     return builder.history(own, others, settings.order)
 

@@ -124,12 +124,16 @@ class PromptBuilder:
         turns = [*self.first_turns()]
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
             last = r == len(own) - 1
-            if not r and heard and not order and self.knows_a_part:
+            if not r and heard and self.lists_facts(order):
                 turns = [*self.after_sharing(heard, latest=last)]
                 continue
             turns.append(own_turn(said, latest=last))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
         return tuple(turns)
+
+    def lists_facts(self, order: Order | None) -> bool:
+        """Return whether the first round shared facts, which the second lists; an `order` of answers keeps the chat."""
+        return self.knows_a_part and not order
 
     def after_sharing(self, others: Sequence[Message], *, latest: bool = True) -> tuple[Turn, ...]:
         """Return one prompt: the facts that the others shared and the agent's own as one list, and the question.

@@ -153,8 +153,9 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
     """Ask for the answer alone after an unreadable reply: a short request on the same prefix, as text, at T = 0."""
     wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
     offered, question = list(form.choices if form else choices or []), ""
-    phrases = phrases_of(ask.turns[-1].text, state["question"]) if form is None else ()
-    if phrases and is_hooked(run.model(ask.agent)) and run.settings.guide != "off":
+    chooses = form is None and is_hooked(run.model(ask.agent)) and run.settings.guide != "off"
+    phrases = phrases_of(ask.turns[-1].text, state["question"]) if chooses else ()
+    if phrases:
         form = Form(choices=phrases, spaced=True, unknown=False)  # which a small model would choose
         question = str(run.prompt_builder(state, ask.agent).slots()["question"])
     request = run.prompts_of(ask.agent).render("shared/answer_turn", wanted=wanted, choices=offered, question=question)

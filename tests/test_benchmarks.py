@@ -7,6 +7,10 @@ import torch
 
 from benchmarks.__main__ import SECTIONS, main
 from benchmarks.measuring import Options, Times, loaded_of
+from benchmarks.two_facts import counts
+from sottovoce.channels.message import Message
+from sottovoce.nodes.state import Decision
+from sottovoce.runs.record import DiscussionRecord
 
 
 @pytest.mark.slow
@@ -32,3 +36,21 @@ def test_a_misspelt_section_is_named_with_those_that_there_are() -> None:
 
 def test_a_ratio_is_the_middle_of_the_pairs_not_the_ratio_of_the_middles() -> None:
     assert Times({"ours": [1.0, 1.0, 4.0], "theirs": [2.0, 3.0, 8.0]}).speed("ours", "theirs") == 2.0
+
+
+def test_who_learns_and_who_keeps_the_answer_is_counted_in_round_two_by_first_attempts() -> None:
+    documents = {"ada": ["Ida lives in Orn."], "eve": ["Market day in Orn is Friday."]}
+    said = [("ada", 0, 0, "Friday."), ("ada", 1, 0, "On Friday."), ("eve", 1, 0, "Unknown."), ("eve", 1, 1, "Friday")]
+    messages = [Message(round=r, agent=agent, act="revise", attempt=n, text=text) for agent, r, n, text in said]
+    record = DiscussionRecord(
+        scheme="debate",
+        settings={},
+        question={"question": "When?", "target": "Friday", "documents": documents},
+        messages=messages,
+        decision=Decision(
+            answer="Friday", score=1.0, rule="majority", why="the first wins", votes=[], tied=["Friday", "Monday"]
+        ),
+    )
+
+    found = counts([record, record.model_copy(update={"decision": None})])
+    assert found == {"done": 1, "right": 1, "ties": 1, "won": 1, "first": 1, "learnt": 1, "last": 1, "kept": 0}
