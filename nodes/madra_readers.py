@@ -18,6 +18,8 @@ MOST_IN_RANGE = 20
 
 _RANGE = re.compile(r"\[?\b(\d{1,6})\]? ?(?:-|\u2013|to) ?\[?(\d{1,6})\b\]?")
 """A range of passages: "[0]-[2]", "0 to 2"."""
+_LIST = re.compile(r"^\s*[-*\u2022] \[.*$", re.MULTILINE)
+"""A list in one line: "- [0] - [2]" names two passages."""
 _NOUN = r"(?:passage|piece|number|document|item|source|text)s?"
 _MARK = re.compile(
     r"(?:^|(?<=[.!?] ))[^\w\n]{0,9}(?:(?:my|the|final|chosen|selected) )?evidence"
@@ -58,7 +60,7 @@ def selected(text: str, offered: int, most: int) -> list[int] | None:
         if whole is None or whole.end() != len(text):
             return None
         line = text
-    line = _RANGE.sub(_spelled_out, line)
+    line = _RANGE.sub(_spelled_out, _LIST.sub(lambda match: match[0].replace(" - [", " ["), line))
     numbers = [] if _NOTHING.match(line) else _numbers(line)
     return [number for number in dict.fromkeys(numbers) if number < offered][:most]
 
@@ -76,7 +78,7 @@ def _marked_choice(text: str) -> str | None:
     first, *others = text[mark[0].end() :].strip("*_ \t").lstrip("\n").split("\n")
     lines = [first]
     for line in others:
-        if not _GOES_ON.match(line):
+        if line.strip(" \r*-") and not _GOES_ON.match(line):
             break
         lines.append(line)
     return "\n".join(lines)

@@ -35,6 +35,10 @@ CHOICES: list[tuple[str, list[int] | None]] = [
     ("Evidence: [3] [0]? No: [No Found]", []),
     ("Evidence numbers: 3, 0", [3, 0]),
     ("Evidence: [7] [1] [1]", [1]),
+    ("Evidence:\n- [1]\n- [4]", [1, 4]),
+    ("Evidence: - [1] - [4]", [1, 4]),
+    ("Evidence:\n* [1]\n\n* [4]", [1, 4]),
+    ("Evidence: [1]\n\nPassage 4 is of no use.", [1]),
     # Without that line
     ("None helps: [0] is about a fair, [1] about a mill. [No Found]", []),
     ("None of the passages helps. [No Found] ([0] and [1] are about fairs.)", None),
