@@ -21,6 +21,8 @@ VERBS: dict[Role, tuple[Verb, ...]] = {
 """Verbs of each role; an action's number is its 1-based place."""
 NO_OBJECT = "There was no JSON object; end with one that holds your action."
 YES, NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
+PAIR = re.compile(r"(\s*[-:=\u2013]\s*)")
+"""The sign between a property and its value."""
 LONGEST = 60  # characters of a value, which is published
 MARKED = re.compile(r"\baction\b[\s*_`]{0,8}:[\s*_`>]{0,16}(?:json[\w]{0,4}\s{0,8})?\Z", re.IGNORECASE)
 """End of a text before an action: "Action:", in any emphasis, optionally followed by a fence."""
@@ -77,7 +79,9 @@ def located(
     best, marked = last, False
     for said in read_objects(text, fields(role, wording)):
         try:
-            action: Action | Malformed = _Reader(said, game, wording, facts).action(VERBS[role])
+            action: Action | Malformed = _Reader(said, text[slice(*said.span)], game, wording, facts).action(
+                VERBS[role]
+            )
         except _Wrong as wrong:
             action = Malformed(str(wrong))
         if isinstance(action, Malformed):
@@ -98,6 +102,8 @@ class _Reader:
     """A parser of a reply's fields that reads only those its action needs."""
 
     said: Structured
+    text: str
+    """The object as it was written."""
     game: Game
     wording: Wording
     facts: int
@@ -130,11 +136,11 @@ class _Reader:
         return plain in YES
 
     def _pair(self) -> tuple[str, str]:
-        """Return attribute and value from "hat-brown", split at the first "-", or from "property" and "value"."""
+        """Return attribute and value from "hat-brown" or "hat: brown", or from "property" and "value"."""
         text, attribute = self._field("value"), self.said.values.get("property", "")
-        if attribute and not text.startswith(f"{attribute}-"):
+        name, sign, value = (part.strip() for part in (*PAIR.split(text, 1), "", "")[:3])
+        if attribute and not (sign and _plain(name) == _plain(attribute)):
             return self._attribute(attribute), _one_line(text)
-        name, _, value = text.partition("-")
         if not _one_line(value):
             raise _Wrong(f'"value" was {_shown(text)}; with action 2 it must be property-value, as {self._example()}.')
         return self._attribute(name), _one_line(value)
@@ -144,6 +150,9 @@ class _Reader:
         return f"{name}-{self.game.person(1)[name]}"
 
     def _people(self) -> tuple[int, ...]:
+        """Return the numbers of a list; an empty one says that nobody has the value."""
+        if self.wording.person in self.said.missing and re.search(rf"{self.wording.person}\W*\[\s*\]", self.text, re.I):
+            return ()
         text = self._field(self.wording.person)
         found_numbers = [_whole_number(item) for item in re.split(r"[\s,;]+", text.strip(" []()"))]
         numbers = tuple(dict.fromkeys(number for number in found_numbers if number is not None))

@@ -109,7 +109,7 @@ def _reply(game: Game, world: World, agent: str, action: Action, wording: Wordin
     }
     name, value, people = claim["attribute"], claim["value"], claim["people"]
     many = claim["broad"] and len(people) > 1
-    who = f"{wording.person}{'s' * many} {listed(people)}"
+    who = f"{wording.person}{'s' * many} {listed(people)}" if people else f"no {wording.person}"
     return f"{agent}: {who} {clause(name, value, truth=claim['truth'], many=many)}.", changed
 
 
@@ -195,7 +195,7 @@ def golden_reply(game: Game, world: World, wording: Wording) -> str:
         default=next(iter(spoken), ("", "")),
     )
     people = [number for number in range(1, game.suspect_count + 1) if game.has(number, *best)]
-    reply = {"thoughts": "This tells most.", "action": 2, "value": "-".join(best), wording.person: people or [0]}
+    reply = {"thoughts": "This tells most.", "action": 2, "value": "-".join(best), wording.person: people}
     return json.dumps(reply)
 
 

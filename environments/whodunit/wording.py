@@ -6,6 +6,7 @@ A clause is a verb and its complement, so that each attribute is worded once: "w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -108,5 +109,9 @@ def people(of: Sequence[Mapping[str, str]], wording: Wording) -> list[str]:
 
 
 def _clause(attribute: str, value: str) -> tuple[str, str]:
+    """Return a verb and its complement; "a black hat" is the value "black" of a hat."""
     verb, rest = CLAUSES.get(attribute, ("have", f"{{}} as {attribute.replace('_', ' ')}"))
-    return verb, rest.format(value)
+    before, _, noun = rest.partition("{}")
+    value = re.sub(rf"^(?:{re.escape(before)}|(?:an?|the) )", "", value, flags=re.IGNORECASE) if before else value
+    nouns = "|".join(re.escape(name) for name in {noun.strip(), attribute.replace("_", " "), attribute} if name)
+    return verb, rest.format(re.sub(rf"(?<=\S)\s+(?:{nouns})$", "", value, flags=re.IGNORECASE))
