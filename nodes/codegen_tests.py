@@ -32,7 +32,7 @@ from sottovoce.nodes.codegen import (
     tests_of,
 )
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.decide import decided
+from sottovoce.nodes.decide import decided, with_unreadable
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.settings import CodeGen
 from sottovoce.settings.worlds import PASSER, RANKER, REFLECTOR, TESTER
@@ -107,6 +107,7 @@ class ProgramTests:
         If most coders wrote similar solutions, only theirs are candidates.
         """
         total, problem = len(tests_of(state)), problem_of(state)
+        unread = sum(vote["answer"] is None for vote in state["votes"]), len(state["votes"]), "solutions are not Python"
         passed, alike = state["passed"], agreed(state) if run.settings.consensus else []
         votes: list[Vote] = [
             {**vote, "note": f"{passed[vote['agent']]} of {total} tests"} if total and vote["agent"] in passed else vote
@@ -116,7 +117,8 @@ class ProgramTests:
         best = max(candidates, key=lambda vote: passed[vote["agent"]], default=None)
         if best is None or best["answer"] is None:
             score = None if problem is None else 0.0
-            return {**decided("tests", "", [], votes, state), "score": score, "measures": {"pass": score}}
+            lost: Decision = {**decided("tests", "", [], votes, state), "score": score, "measures": {"pass": score}}
+            return with_unreadable(lost, *unread)
         why = f"{best['agent']}'s solution "
         why += f"passes {passed[best['agent']]} of {total} tests" if total else "is the first; there are no tests"
         score = None
@@ -126,7 +128,8 @@ class ProgramTests:
             failed = (wrong or "").removesuffix(": ")
             why += "; it solves the problem" if wrong is None else f"; it does not solve the problem: {failed}"
         decision = decided("tests", why, [], votes, state, (best["answer"],))
-        return {**decision, "by": best["agent"], "score": score, "measures": {"pass": score}}
+        made: Decision = {**decision, "by": best["agent"], "score": score, "measures": {"pass": score}}
+        return with_unreadable(made, *unread)
 
     def _reports(
         self, settings: CodeGen, solutions: Mapping[str, str], tests: list[str], errors: Mapping[str, str]

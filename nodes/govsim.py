@@ -31,6 +31,7 @@ from sottovoce.environments.govsim.fishery import (
 )
 from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
 from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.decide import with_unreadable
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import ANSWER_PREFILL, noted, say
@@ -260,7 +261,8 @@ def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
     went, left = ended(game, world), counted(world["harvests"][-1]["left"], "ton")
     lasted = f"the fish lasted all {counted(game.months, 'month')}"
     died = f"the fish died out in month {went.months} of {game.months}"
-    return {
+    wanted = [read_tons(each.full_text) for each in current_messages(state) if each.act == WISH]
+    decision: Decision = {
         "answer": counted(went.months, "month"),
         "rule": "survival",
         "why": f"{lasted if went.survived else died}, with {left} left",
@@ -268,3 +270,4 @@ def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
         "score": float(went.survived),
         "measures": measures(went) | {"resets": len(state["epochs"])},
     }
+    return with_unreadable(decision, wanted.count(None), len(wanted), "wishes could not be read, and count as 0 tons")

@@ -21,7 +21,7 @@ from sottovoce.environments import react
 from sottovoce.environments.pages import Library
 from sottovoce.environments.react import Action, Malformed, World
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.decide import decided, voted
+from sottovoce.nodes.decide import decided, voted, with_unreadable
 from sottovoce.nodes.evidence import FoundPassages, evidence_of, library_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import answer_pattern, say
@@ -224,6 +224,7 @@ def _thought(step: Message) -> str:
 def by_finish(run: RunContext[ReAct], state: Discussion) -> Decision:
     """Decide by the answer of the agent that finished; without one there is no answer."""
     said = [step for step, _ in steps_of(state)]
+    unread = sum(isinstance(step.does, Malformed) for step in said), len(said), "steps hold no action"
     second, last = (
         sum(each.action is not None for each in said),
         next((each for each in current_messages(state) if each.act == ANSWER), None),
@@ -231,11 +232,12 @@ def by_finish(run: RunContext[ReAct], state: Discussion) -> Decision:
     repaired = f"; {second} of them took a second call" if second else ""
     if last is None:
         why = f"nobody finished within {len(said)} steps: no answer{repaired}"
-        return decided("finish", why, [], [], state, (None,))
+        return with_unreadable(decided("finish", why, [], [], state, (None,)), *unread)
     vote = voted(last, state)
-    unread = "" if vote["counts"] else ", and no answer could be read"
-    why = f"{last.agent} finished in step {len(said)}{unread}{repaired}"
-    return {**decided("finish", why, [], [vote], state, (vote["answer"],)), "by": last.agent}
+    no_answer = "" if vote["counts"] else ", and no answer could be read"
+    why = f"{last.agent} finished in step {len(said)}{no_answer}{repaired}"
+    decision = decided("finish", why, [], [vote], state, (vote["answer"],))
+    return with_unreadable({**decision, "by": last.agent}, *unread)
 
 
 def finished(state: Relay) -> bool:

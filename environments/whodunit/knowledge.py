@@ -194,4 +194,5 @@ def measures(game: Ended) -> dict[str, int | float | None]:
         "turns": game.turns,
         "cancelled": float(game.cancelled),
         "resets": game.resets,
+        "unreadable": int(game.cancelled),  # a turn that cannot be read cancels the game
     }

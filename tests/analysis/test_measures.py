@@ -54,11 +54,11 @@ def test_a_run_of_many_games_has_a_line_for_each_and_the_means(run: Run) -> None
     lines = printed(run)
     assert lines[1].split() == ["question", "seed", "answer"]
     assert [line.split()[0] for line in lines[2:4]] == ["whodunit/0/0", "whodunit/0/1"] and "wrong: it is" in lines[3]
-    assert "success 0.5, precision 1 (of 1 game), turns 1, cancelled 0.5, resets 0" in lines
+    assert "success 0.5, precision 1 (of 1 game), turns 1, cancelled 0.5, resets 0, unreadable 0.5" in lines
 
 
 def test_a_game_by_itself_ends_with_what_was_measured(run: Run) -> None:
-    assert "success 1, precision 1, turns 1, cancelled 0, resets 0" in printed(run, one=True)
+    assert "success 1, precision 1, turns 1, cancelled 0, resets 0, unreadable 0" in printed(run, one=True)
 
 
 def test_results_have_them_in_json_and_in_columns_of_csv(run: Run, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_a_run_keeps_its_game_and_its_measures(tmp_path: Path) -> None:
     right = float(question["target"] == "2")
     for each in (run, read):
         found = each.result().measures
-        assert found == {"success": right, "precision": right, "turns": 3, "cancelled": 0, "resets": 0}
+        assert found == {"success": right, "precision": right, "turns": 3, "cancelled": 0, "resets": 0, "unreadable": 0}
 
     settings = LIVED[0]
     assert isinstance(settings, GovSim)

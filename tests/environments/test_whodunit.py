@@ -224,6 +224,12 @@ def test_every_attribute_is_worded_as_description_fact_question_and_answer() -> 
          Action("broad", attribute="shirt", value="button-up", people=(2, 3))),
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat-black", "character": "2, 9"}',
          Action("broad", attribute="hat", value="black", people=(2, 9))),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "hat: black", "character": [2]}',
+         Action("broad", attribute="hat", value="black", people=(2,))),
+        ("intel", '{"action": 2, "value": "Eye color = blue", "character": [1], "property": "eye_color"}',
+         Action("broad", attribute="eye_color", value="blue", people=(1,))),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red", "character": []}',
+         Action("broad", attribute="hat", value="red")),
         ("peer", '{"thoughts": "a", "action": 1, "fact": 2}', Action("share", fact=2)),
         ("peer", '{"thoughts": "a", "action": 3}', Action("skip")),
         # no private-use sign is published
@@ -249,6 +255,7 @@ def test_actions_are_read_however_they_are_written(role: Role, text: str, expect
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat", "character": [1]}',
          "property-value, as hat-brown."),
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red", "character": "all"}', "as [1, 2]."),
+        ("intel", '{"thoughts": "[]", "action": 2, "value": "hat-red", "character": null}', '"character" is empty'),
         ("peer", '{"thoughts": "a", "action": 1, "fact": 3}', "it must be a number from 1 to 2."),
         ("peer", '{"thoughts": "a", "action": 2, "chara', '"character" is missing'),
     ],
@@ -287,6 +294,27 @@ def test_what_is_said_is_published_as_it_is_claimed() -> None:
     ]  # fmt: skip
     assert [done["blunders"] for done in world["done"]] == [[], ["wrong_info"], [], ["mismatch"], [], [], []]
     assert world["revealed"] == [["hat", 1], ["shirt", 2], ["shirt", 3]] and world["awarded"] == 3
+
+
+def test_an_empty_list_says_that_nobody_has_the_value() -> None:
+    lines, world = taken(
+        ("Beth", Action("ask_general")),
+        ("Alex", Action("broad", attribute="hat", value="black")),
+        ("Beth", Action("ask_general")),
+    )
+    assert lines[1] == "Alex: no character wears a black hat." and world["done"][1]["blunders"] == ["left_out"]
+
+
+@pytest.mark.parametrize("value", ["black", "black hat", "a Black Hat", "the black"])
+def test_a_value_with_its_noun_is_published_as_the_value_alone(value: str) -> None:
+    assert clause("hat", value).casefold() == "wears a black hat"
+    assert question("hat", value, "character 1").casefold() == "does character 1 wear a black hat?"
+
+
+def test_a_value_that_is_only_its_noun_stays() -> None:
+    assert clause("hat", "hat") == "wears a hat hat" and clause("interests", "interested in arts") == clause(
+        "interests", "arts"
+    )
 
 
 def test_a_no_rules_out_by_the_truth() -> None:
@@ -373,11 +401,11 @@ def test_it_ends_with_an_award_a_cancelled_turn_or_the_last_turn() -> None:
 
 def test_precision_is_of_games_with_an_award_and_a_cancelled_game_is_lost() -> None:
     assert measures(Ended(False, True, 20, resets=1)) == {
-        "success": 0, "precision": 0, "turns": 20, "cancelled": 0, "resets": 1,
+        "success": 0, "precision": 0, "turns": 20, "cancelled": 0, "resets": 1, "unreadable": 0,
     }  # fmt: skip
     assert measures(Ended(True, True, 10))["precision"] == 1
     assert measures(Ended(False, False, 3, True)) | {"turns": 0} == {
-        "success": 0, "precision": None, "turns": 0, "cancelled": 1, "resets": 0,
+        "success": 0, "precision": None, "turns": 0, "cancelled": 1, "resets": 0, "unreadable": 1,
     }  # fmt: skip
 
 

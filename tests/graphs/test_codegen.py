@@ -85,7 +85,7 @@ def test_the_last_solution_that_passes_most_tests_is_chosen_and_the_hidden_tests
     decision = state["decision"]
     assert state["passed"] == dict.fromkeys(CODERS, 2) | {"PythonAssistant": 1}
     assert (decision["answer"], decision["by"]) == (BODIES["AlgorithmDeveloper"], "AlgorithmDeveloper")
-    assert (decision["score"], decision["measures"]) == (1.0, {"pass": 1.0})
+    assert (decision["score"], decision["measures"]) == (1.0, {"pass": 1.0, "unreadable": 0})
     assert decision["why"] == "AlgorithmDeveloper's solution passes 2 of 2 tests; it solves the problem"
     hidden = [solution for solution, program in runner.asked if "add(-1, 1)" in program]
     assert hidden == [BODIES["AlgorithmDeveloper"]]

@@ -80,7 +80,7 @@ def test_who_takes_a_share_of_half_the_lake_lives_from_it_for_all_months() -> No
     assert (decision["answer"], decision["score"]) == ("12 months", 1.0)
     assert decision["measures"] == {
         "survived": 1.0, "months": 12.0, "gain": 120.0, "efficiency": 1.0, "equality": 1.0, "over_usage": 0.0,
-        "resets": 0.0,
+        "resets": 0.0, "unreadable": 0,
     }  # fmt: skip
     assert decision["why"] == "the fish lasted all 12 months, with 50 tons left"
 
@@ -115,6 +115,14 @@ def test_a_wish_that_cannot_be_read_is_none() -> None:
     assert len(asked(model, "wish")) == 2
     (kate,) = [message for message in state["board"] if (message.agent, message.act) == ("Kate", "wish")]
     assert kate.notes == ("cannot be read: it holds no number of tons, and counts as 0", "wants 0 tons")
+
+
+def test_a_game_that_survives_on_wishes_that_nobody_could_read_says_so() -> None:
+    # Seen: five unreadable wishes gave "survived 1.0" and no other word.
+    state, _ = run(says={(name, "wish"): ["Ten!"] * 2 for name in ("John", "Kate")}, agents=2, months=2)
+    decision = state["decision"]
+    assert (decision["score"], decision["measures"]["unreadable"]) == (1.0, 4)
+    assert decision["why"].endswith("; 4 of 4 wishes could not be read, and count as 0 tons")
 
 
 def test_the_lake_is_shown_after_each_harvest() -> None:

@@ -108,7 +108,7 @@ def test_agents_step_in_turn_each_after_all_that_was_done_and_seen() -> None:
     )
     assert state["decision"] | {"votes": []} == {
         "answer": "Aldmoor", "rule": "finish", "why": "agent_2 finished in step 2", "votes": [], "score": 1.0,
-        "by": "agent_2",
+        "by": "agent_2", "measures": {"unreadable": 0},
     }  # fmt: skip
 
 
@@ -127,6 +127,12 @@ def test_seven_steps_without_finish_are_no_answer() -> None:
     assert [each.agent for each in model.calls] == [f"agent_{i}" for i in range(1, 8)]
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
     assert state["decision"]["why"] == "nobody finished within 7 steps: no answer"
+
+
+def test_a_relay_counts_the_steps_that_hold_no_action() -> None:
+    state, _ = relay(*(text for n in range(1, 8) for text in (f"I wonder {n}.", "Hm.")))
+    assert state["decision"]["why"].endswith("; 7 of 7 steps hold no action")
+    assert state["decision"]["measures"] == {"unreadable": 7}
 
 
 def test_who_finishes_without_an_answer_abstains() -> None:
@@ -156,7 +162,10 @@ def test_what_is_no_action_even_then_takes_the_step_and_says_why() -> None:
     state, _ = relay(" Hm.", " Search[Bern", step(2, "Finish[Aldmoor]"))
     expected = "'Search[' has no end; expected a closing bracket, as in Search[a title]"
     assert observations(state) == [f"Invalid action: {expected}."]
-    assert state["decision"]["why"] == "agent_2 finished in step 2; 1 of them took a second call"
+    assert (
+        state["decision"]["why"]
+        == "agent_2 finished in step 2; 1 of them took a second call; 1 of 2 steps hold no action"
+    )
 
 
 def test_a_step_is_read_behind_its_mark_and_before_what_the_model_made_up() -> None:

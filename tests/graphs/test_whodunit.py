@@ -302,7 +302,7 @@ def test_a_reset_before_an_award_takes_the_whole_game_back_with_a_full_budget(va
     assert again.text == model.calls[0].text and again.agent == model.calls[0].agent
     turns = WhoDunit(variant=variant).most_turns
     assert state["world"]["turn"] == turns and state["epochs"] == [[0, 0]]
-    lost = {"success": 0, "precision": None, "turns": turns + 3, "cancelled": 0, "resets": 1}
+    lost = {"success": 0, "precision": None, "turns": turns + 3, "cancelled": 0, "resets": 1, "unreadable": 0}
     assert state["decision"]["measures"] == lost
     assert state["decision"]["why"].endswith(f"({turns + 3} turns with those before a reset)")
     left = {"asym": ("revealed", [["shirt", 1], ["shirt", 2]]), "sym": ("shared", [])}
