@@ -20,6 +20,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from sottovoce.channels.message import EDITED, Message, Place
 from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.errors import BoardConflict, RequestError, nearest
+from sottovoce.core.text import shortened
 from sottovoce.core.validation import first_wrong
 
 OVERWRITE = "__overwrite__"  # the key of an Overwrite in JSON
@@ -119,7 +120,7 @@ def _messages(value: Untyped) -> list[Message]:
     if isinstance(value, (Message, Mapping)):
         return [validated(value)]
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise RequestError(f"the board got {value!r}; expected messages, as the state shows them")
+        raise RequestError(f"the board got {shortened(repr(value))}; expected messages, as the state shows them")
     return [validated(message) for message in value]
 
 
@@ -146,7 +147,9 @@ def validated(value: JSONValue) -> Message:
     if isinstance(value, Message):
         return value
     if not isinstance(value, Mapping):
-        raise RequestError(f"a message for the board is {value!r}; expected its fields, as the state shows them")
+        raise RequestError(
+            f"a message for the board is {shortened(repr(value))}; expected its fields, as the state shows them"
+        )
     for name in value:
         if name not in KNOWN:
             raise RequestError(nearest("field of a message:", name, KNOWN))

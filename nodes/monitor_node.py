@@ -41,7 +41,7 @@ def checked(watch: Watch, name: str, silent: Silent | None = None, back_to: int 
     """Return the step that checks the pending update of a node."""
 
     def check(run: RunContext[Any], state: Discussion) -> Update:
-        update = state["pending"][name]
+        update = state["pending"].get(name) or {}  # none if an edit wrote to the board instead
         messages = [Message.from_dict(message) for message in update.get("board", [])]
         if any(message.epoch < len(state["epochs"]) for message in messages):
             # It came after another agent's reset: on the board, without a next step.

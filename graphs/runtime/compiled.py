@@ -7,10 +7,10 @@ runs one discussion after another, each as in a new thread; the checkpoints stor
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence, Set
 from contextlib import aclosing, contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, get_type_hints
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
@@ -25,8 +25,10 @@ from sottovoce.channels.board import OVERWRITE, Board
 from sottovoce.channels.input_channel import InputChannel, RemovableValue, is_nested
 from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.errors import RequestError, UsageError, nearest
+from sottovoce.core.text import one_line, shortened
+from sottovoce.graphs.runtime.edits import Supersteps, with_siblings, written_by
 from sottovoce.nodes.question import check_question
-from sottovoce.nodes.state import Update
+from sottovoce.nodes.state import Discussion, Update
 from sottovoce.nodes.streams import chat_of
 
 FIRST = "opening"
@@ -40,11 +42,14 @@ Check = Callable[..., None]
 class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped]):
     """A compiled graph whose thread takes a new question only after the last discussion, and valid edits only."""
 
-    def __init__(self, check: Check, **fields: Any) -> None:
-        """Create the graph from the fields of a CompiledStateGraph; `check` refuses an invalid state."""
+    def __init__(self, check: Check, optional: Set[str], **fields: Any) -> None:
+        """Create the graph from the fields of a CompiledStateGraph.
+
+        `check` refuses an invalid state; an edit may remove the keys `optional`.
+        """
         super().__init__(**fields)
         vars(self).update(fields)  # its constructor ignores private ones
-        self.check = check
+        self.check, self.optional = check, optional
 
     def stream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Iterator[Any]:
         """Stream as LangGraph does.
@@ -84,20 +89,23 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
             yield _with_chat(snapshot)
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
-        """Update the state as LangGraph does, but refuse an edit that makes it invalid.
+        """Update the state as LangGraph does, but keep replies of the same step, and refuse an invalid edit.
 
         Raises:
-            RequestError: a key is unknown, which LangGraph would ignore, or the edited state is invalid.
+            RequestError: a key is unknown, which LangGraph would ignore, or the edited state is invalid; or something
+                beside the edit cannot be kept: see `with_siblings`.
         """
-        self._check_edit(super().get_state(config), [*chain.from_iterable(supersteps)])
-        return super().bulk_update_state(config, supersteps)
+        now = super().get_state(config)
+        before = super().get_state(_at(config, now))
+        return super().bulk_update_state(config, self._checked_edits(before, supersteps))
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Update the state as `bulk_update_state` does."""
-        await to_thread(self._check_edit, await super().aget_state(config), [*chain.from_iterable(supersteps)])
-        return await super().abulk_update_state(config, supersteps)
+        now = await super().aget_state(config)
+        before = await super().aget_state(_at(config, now))
+        return await super().abulk_update_state(config, await to_thread(self._checked_edits, before, supersteps))
 
     def _own_thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
         """Return the config of this graph's own thread; None without one, or inside another graph."""
@@ -120,6 +128,11 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
                 "question in another thread"
             )
 
+    def _checked_edits(self, snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]) -> Supersteps:
+        whole = with_siblings(self.builder, snapshot, supersteps)
+        self._check_edit(snapshot, [*chain.from_iterable(whole)])
+        return whole
+
     def _check_edit(self, snapshot: StateSnapshot, edits: Sequence[StateUpdate]) -> None:
         """Refuse edits that make a state invalid, or that have unknown keys."""
         ns = snapshot.config.get("configurable", {}).get("checkpoint_ns")
@@ -127,22 +140,36 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
             return  # the state of a subgraph, which has other keys
         values = dict(snapshot.values)
         for edit in edits:
-            for name, value in edit.values.items() if isinstance(edit.values, Mapping) else ():
-                if name not in self.builder.channels:
-                    raise RequestError(nearest("key of the state:", name, sorted(self.builder.channels)))
-                channel: Any = self.channels[name]
-                assert isinstance(channel, BaseChannel), "a key of the state has a channel"
-                channel = channel.from_checkpoint(values[name]) if name in values else channel.copy()
-                try:
-                    channel.update([value])
-                except (TypeError, ValueError, KeyError, AttributeError) as error:  # of a reducer
-                    raise RequestError(f"{name} got {value!r}, which is not of its type: {error}") from error
-                values.pop(name, None)
-                if channel.is_available():
-                    values[name] = channel.get()
+            for name, value in written_by(edit, snapshot):
+                self._write(values, name, value)
         skips_first = not {edit.as_node for edit in edits} <= {None, START, FIRST}
         with as_request():
             self.check(values, started=skips_first or bool(values.keys() & {"settings", "round"}))
+
+    def _write(self, values: dict[str, Any], name: Any, value: Any) -> None:  # Any: as somebody wrote them
+        """Write a value to a key of a state's values, as LangGraph will."""
+        builder = self.builder
+        if name not in builder.channels:
+            raise RequestError(nearest("key of the state:", name, sorted(builder.channels)))
+        if value is None and name in values and name in builder.channels.keys() - self.optional:
+            raise RequestError(f"None would remove {name!r}, which the graph's nodes read; write a value of its type")
+        channel: Any = self.channels[name]
+        assert isinstance(channel, BaseChannel), "a key of the state has a channel"
+        channel = channel.from_checkpoint(values[name]) if name in values else channel.copy()
+        try:
+            channel.update([value])
+        except (TypeError, ValueError, LookupError, AttributeError) as error:  # of a reducer
+            what = f"{name} got {shortened(repr(value))}, which is not of its type"
+            raise RequestError(f"{what}: {one_line(str(error))}") from error
+        values.pop(name, None)
+        if channel.is_available():
+            values[name] = channel.get()
+
+
+def _at(config: RunnableConfig, now: StateSnapshot) -> RunnableConfig:
+    """Return the config with its checkpoint, whose state is that before the step, without replies in the step."""
+    at = {name: id for name, id in now.config.get("configurable", {}).items() if name == "checkpoint_id"}
+    return merge_configs(config, {"configurable": at})
 
 
 def _with_chat(snapshot: StateSnapshot) -> StateSnapshot:
@@ -178,7 +205,9 @@ class DiscussionGraph(StateGraph[AnyState, AnyState, AnyState, AnyState]):
             for key, channel in compiled.channels.items()
         }
         channels[START] = InputChannel(self.input_schema, self._check_input)
-        return CompiledDiscussion(**{**vars(compiled), "channels": channels}, check=self.check)
+        # An edit may remove all but a scheme's own keys; `check` says which others are missing.
+        optional = {*get_type_hints(Discussion), *self.schemas[self.input_schema]}
+        return CompiledDiscussion(self.check, optional, **{**vars(compiled), "channels": channels})
 
     def _check_input(self, question: Any) -> None:  # Any: the input's own type
         """Refuse input that is no question under any settings; the first node checks the rest."""
