@@ -13,13 +13,14 @@ from statistics import fmean
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSONValue
-from sottovoce.core.errors import UsageError, command
+from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.datasets.question_files import check
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.schema import Matched
 from sottovoce.graphs import scheme
 from sottovoce.runs.cost import computed_tokens, flops
+from sottovoce.runs.job import resume_command
 from sottovoce.runs.limits import Budget, Currency
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
@@ -43,9 +44,7 @@ def baselines(name: str, run: Run, by: Currency) -> list[Row]:
         UsageError: the run is not over, or its questions cannot be put to a single agent.
     """
     if not is_over(run):
-        raise UsageError(
-            f"run {name!r} is not over, so its cost is unknown; {command('runs', 'resume', name)} resumes it"
-        )
+        raise UsageError(f"run {name!r} is not over, so its cost is unknown; {resume_command(run)} resumes it")
     matched = {"single": None, "self_consistency": Matched(row=name, by=by)}
     questions, rows = run.questions(), list[Row]()
     for scheme_name, target in matched.items():

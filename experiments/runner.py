@@ -5,8 +5,9 @@ Experiment files, tables of papers, matched baselines and searches all run their
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError
@@ -43,6 +44,8 @@ class RowRunner:
         """
         self.folder, self.models = folder, models
         self._job = Job(limits, show, models)
+        self.begin: Callable[[], object] = lambda: None
+        """Called before a row runs, when its models are known to be there."""
         self.runs: dict[str, Run] = {}
         """The runs that have been read or started, by row."""
 
@@ -121,6 +124,7 @@ class RowRunner:
         head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=self.models)
         head = head.model_copy(update={"budget": row.budget})
         self._check_weights(row.name, head)
+        self.begin()
         run = self.runs.get(row.name)
         return start_run(head, row.questions, self.folder / row.name) if run is None else resume_run(run, head)
 
@@ -175,8 +179,10 @@ def run_experiment(
     if trust is not None:
         rows = {name: _contained(row, runner.runs.get(name), trust, name in chosen) for name, row in rows.items()}
     runner.check_all(rows, chosen)
-    save(experiment.content, runner.folder, {experiment.rows[name].point for name in known})
+    points = {experiment.rows[name].point for name in known}
+    runner.begin = cache(lambda: save(experiment.content, runner.folder, points))
     reason = runner.run_all(rows, chosen)
+    runner.begin()  # if all rows were over
     return {name: runner.runs[name] for name in experiment.rows if name in runner.runs}, reason
 
 

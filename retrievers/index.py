@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import CorpusError, UsageError
-from sottovoce.core.files import INDEX, bytes_of, opened
+from sottovoce.core.files import INDEX, bytes_of, missing, opened, remove_made
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.passage import Metadata, Passage, plain
 
@@ -286,6 +287,10 @@ def build_index(
                 none = f"no valid passages; {corpus.first_skipped}" if corpus.skipped else "no passages"
                 raise CorpusError(f"corpus {str(corpus.path)!r} has {none}")
             builder.finish(work, store)
+        except CorpusError:
+            if not len(store):  # nothing to resume
+                shutil.rmtree(work, ignore_errors=True)
+            raise
         finally:
             store.close()
         manifest = Manifest(retriever=builder.name, passages=len(store), settings=settings)
@@ -299,15 +304,18 @@ def build_index(
 def _locked(folder: Path) -> Iterator[Path]:
     """Yield the work directory, locked against other processes."""
     work = folder.with_name(f".{folder.name}.partial")
-    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    lock, made = FileLock(folder.with_name(f".{folder.name}.lock")), missing(folder.parent)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with lock.acquire(timeout=0):
             if folder.exists():  # checked under the lock: another process may just have created it
                 raise CorpusError(f"{str(folder)!r} already exists: remove it, or choose another directory")
             work.mkdir(exist_ok=True)
-            yield work
-        Path(lock.lock_file).unlink(missing_ok=True)
+            try:
+                yield work
+            finally:
+                if not work.exists():  # built, or refused
+                    remove_made([Path(lock.lock_file), *made])
     except Timeout as error:
         raise CorpusError(f"another process is building the index {str(folder)!r}") from error
     except (OSError, sqlite3.OperationalError) as error:

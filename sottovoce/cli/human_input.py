@@ -17,11 +17,10 @@ Pause = Callable[[], AbstractContextManager[object]]
 FENCE = '"""'
 """The line before and after a reply of several lines."""
 REJECTED = "-"
-RESUME = "a run that was saved continues at a terminal by `runs resume`"
 Reply = str | JSON
 
 
-def person(pause: Pause = nullcontext, hint: str = RESUME) -> Callable[[JSON], Reply]:
+def person(pause: Pause = nullcontext, *, hint: str) -> Callable[[JSON], Reply]:
     """Return a function that answers a graph's interrupts (nodes.people, nodes.approve) from stdin.
 
     Questions go to stderr, so that stdout is only for the run. Of parallel discussions one asks at a time. `pause`

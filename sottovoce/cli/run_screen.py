@@ -74,19 +74,20 @@ def shown_while(
     run: Run, console: Console, output: Output, models: str
 ) -> Iterator[tuple[Observer | None, HumanReply | None]]:
     """Yield the observer for the wanted output, and the function that answers for people who take part."""
+    hint = f"{resume_command(run)} continues at a terminal"
     if output.as_json or output.quiet:
-        yield None, person()
+        yield None, person(hint=hint)
     elif len(run.records) > 1:
         with RunProgress(console, run) as progress:
-            yield progress.observe, person(progress.paused)
+            yield progress.observe, person(progress.paused, hint=hint)
     elif moves(console):
         with LiveTranscript(console, f"loading {models}", prompts=output.show_prompts) as live:
             live.resume(run.only)
-            yield live.observe, person(live.paused)
+            yield live.observe, person(live.paused, hint=hint)
     else:
         with PipedTranscript(console, prompts=output.show_prompts) as piped:
             piped.resume(run.only)
-            yield piped.observe, person()
+            yield piped.observe, person(hint=hint)
 
 
 def json_of(run: Run) -> str:

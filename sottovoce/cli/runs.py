@@ -33,11 +33,11 @@ RUNS = argument("Runs, as for `runs show`; an experiment's folder stands for all
 
 
 class Named(Checked):
-    """The name of a run."""
+    """The run to resume."""
 
     model_config = ConfigDict(title="Run")
 
-    name: str = argument(WHICH, "RUN", default="latest")
+    name: str = argument(f"{WHICH} If omitted, the latest that is not over.", "RUN", default="latest")
 
 
 class ShowOptions(Checked):
@@ -177,11 +177,11 @@ def show(options: ShowOptions) -> None:
     del store
 
 
-def load(name: str) -> Run:
-    """Return a saved run."""
+def load(name: str, *, over: bool = True) -> Run:
+    """Return a saved run; see `find_run`."""
     from sottovoce.runs.read import load_run  # late: langgraph
 
-    return load_run(run_directory.find_run(name))
+    return load_run(run_directory.find_run(name, over=over))
 
 
 @commands.add(Named, Limits, Output, Trust)
@@ -190,7 +190,7 @@ def resume(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
     from sottovoce.cli.run_screen import run_and_show
     from sottovoce.runs.start import all_settings_of, resume_run
 
-    run = load(named.name)
+    run = load(named.name, over=False)
     assert run.folder is not None, "read from there"
     if not run.unfinished:
         show_it = command("runs", "show", run_directory.run_name(run.folder))

@@ -12,6 +12,7 @@ import re
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
@@ -145,6 +146,18 @@ def write(path: Path, text: str) -> None:
             _replace(path, text)
     except OSError as error:
         raise RecordError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def missing(*paths: Path) -> list[Path]:
+    """Return those of the paths, each followed by the folders above it, that do not exist: making a path makes them."""
+    return [each for path in paths for each in (path, *path.parents) if not each.exists()]
+
+
+def remove_made(paths: Sequence[Path]) -> None:
+    """Remove files and empty folders that a refused command made; what cannot be removed stays."""
+    for path in paths:
+        with suppress(OSError):
+            path.rmdir() if path.is_dir() else path.unlink()
 
 
 def check_no_link(*paths: Path) -> None:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from sottovoce.analysis.compare import Comparison, Summary
 from sottovoce.core.any_types import JSON, JSONValue, Untyped
-from sottovoce.core.errors import UsageError, command
+from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.report import describe
@@ -30,6 +30,7 @@ from sottovoce.report.sources import Gathered
 from sottovoce.report.tables import share_cells
 from sottovoce.report.tensors import Tensors, Words
 from sottovoce.runs.cost import BYTES
+from sottovoce.runs.job import resume_command
 from sottovoce.runs.run import Run
 
 VERDICTS = 3
@@ -43,7 +44,7 @@ def report(content: Gathered) -> str:
         UsageError: no discussion has ended, or the extra `eval` is missing.
     """
     if not content.ended[0]:
-        resume = command("runs", "resume", next(iter(content.runs)))
+        resume = resume_command(next(iter(content.runs.values())))
         raise UsageError(f"nothing to report yet: no discussion of {', '.join(content.runs)} has ended; use {resume}")
     comparison, words = comparison_of(content.runs, content.against), Words()
     experiment, tensors = content.experiment, Tensors(words)

@@ -85,12 +85,24 @@ def run_shard(
 
 
 def add_output(run: Run, store: PayloadStore, output: ShardOutput) -> None:
-    """Add a worker's output to a run: payloads first, so that no line names a missing one."""
+    """Add a worker's output to a run: payloads first, so that no line names a missing one.
+
+    Workers begin a discussion anew. Of one that failed there the kept steps stay, unless the worker took more.
+    """
     for sha256, data in output.payloads.items():
         store.write(sha256, data)
-    run.write(*output.lines)
+    by_key: dict[Key, list[JSON]] = {}
     for line in output.lines:
-        run.apply(line)
+        by_key.setdefault((line["of"][0], line["of"][1]), []).append(line)
+    for key, lines in by_key.items():
+        kept = run.records[key].steps
+        if kept and lines[-1]["line"] == "failed" and sum(line["line"] == "step" for line in lines) <= len(kept):
+            lines = lines[-1:]
+        elif kept:
+            run.restart(key)
+        run.write(*lines)
+        for line in lines:
+            run.apply(line)
 
 
 def run_on_cluster(
@@ -104,9 +116,6 @@ def run_on_cluster(
     """
     start = time.monotonic()
     with _connected() as ray:
-        for key in run.unfinished:
-            if run.records[key].steps:
-                run.restart(key)  # workers do not have its steps
         gpus = _gpus(ray, settings, limits)
         room = ray.cluster_resources()
         first = max(1, int(room.get("GPU", 0) / gpus) if gpus else int(room.get("CPU", 0)))

@@ -13,7 +13,8 @@
     {"line": "stopped", "why": ..., "nbytes": ..., "digest": ...}, {"line": "resumed"}, {"line": "done", ...}
                                                 nbytes: of all payloads; digest: the sha256 of all bytes before it
 
-A killed process leaves at most an incomplete line at the end, which is cut off when the run is resumed.
+A killed process leaves at most an incomplete line at the end, which is cut off when the run is resumed. A resumed
+log is written to with the first new line: if the run is refused before, its folder stays as it was.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from filelock import FileLock, Timeout
 
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError
-from sottovoce.core.files import RUN, bytes_of, check_no_link, opened
+from sottovoce.core.files import RUN, bytes_of, check_no_link, missing, opened, remove_made
 
 LOG = RUN
 LOCK = "lock"
@@ -43,6 +44,7 @@ END = 4096
 """Largest size of a log's last line, in bytes."""
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 """A surrogate (half of a character), escaped."""
+RESUMED: JSON = {"line": "resumed"}
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -50,14 +52,17 @@ class Log:
     """The log of a run, open for writing; one process at a time."""
 
     def __init__(self, folder: Path, *, new: bool = False) -> None:
-        """Lock a run's directory and open its log; `new` creates both.
+        """Lock a run's directory and open its log; `new` creates both, otherwise the log is resumed.
 
         Raises:
             RecordError: another process uses it, it cannot be written, or there is a link in it.
         """
-        self.path = folder / LOG
+        self.path, self.new = folder / LOG, new
+        self.untouched = not new
+        """True for a resumed log that has no line of this process yet."""
         check_no_link(*folder.glob("*"), *folder.glob("*/*"))
         self._lock = FileLock(folder / LOCK)
+        self._made = missing(folder / LOCK, self.path)
         try:
             if new:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -67,6 +72,7 @@ class Log:
             raise RecordError(f"run {str(folder)!r} is in use by another process; wait for it, or stop that") from error
         except OSError as error:
             self._lock.release()
+            remove_made(self._made)
             raise RecordError(f"run {str(folder)!r} cannot be written: {error.strerror}") from error
         self._end = os.fstat(self._file).st_size
         self._hash = hashlib.sha256(bytes_of(self.path))
@@ -82,8 +88,11 @@ class Log:
         Raises:
             RecordError: the disk is full, or the file system refused for another reason.
         """
-        data = "".join(_line(line) for line in lines).encode()
+        begin = [RESUMED] if self.untouched else []
+        data = "".join(_line(line) for line in (*begin, *lines)).encode()
         try:
+            if self.untouched:
+                os.ftruncate(self._file, self._end)
             written = os.write(self._file, data)
             if written < len(data):  # the rest does not fit: this call says why
                 written += os.write(self._file, data[written:])
@@ -91,28 +100,31 @@ class Log:
             os.ftruncate(self._file, self._end)
             why = "the disk is full; free some space" if error.errno in FULL else error.strerror
             raise RecordError(f"{str(self.path)!r} cannot be written: {why}") from error
-        self._end += written
+        self._end, self.untouched = self._end + written, False
         self._hash.update(data)
 
     def cut(self, size: int) -> None:
-        """Truncate the log to `size` bytes."""
-        os.ftruncate(self._file, size)
-        self._end, self._hash = size, hashlib.sha256(bytes_of(self.path))
+        """Write over all bytes after the first `size`, which are an incomplete line."""
+        self._end, self._hash = size, hashlib.sha256(bytes_of(self.path)[:size])
 
     def sync(self) -> None:
         """Wait until the log is on the disk, so that a power cut loses nothing."""
         os.fsync(self._file)
 
-    def close(self) -> None:
-        """Close the log and release its lock."""
+    def close(self, *, discard: bool = False) -> None:
+        """Close the log and release its lock; `discard` a new log, or a resumed one without a line of this process."""
         with suppress(OSError):  # a full disk was reported when a line was written
             os.fsync(self._file)
         os.close(self._file)
+        if discard or self.untouched:
+            remove_made(self._made)
         self._lock.release()
 
 
 def in_use(folder: Path) -> bool:
     """Return whether a process is writing to a run's directory."""
+    if not (folder / LOCK).exists():  # nor is one made: this is asked to read a run
+        return False
     try:
         with FileLock(folder / LOCK).acquire(timeout=0):
             return False

@@ -27,7 +27,7 @@ from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import Update
 from sottovoce.runs.cost import Cost
 from sottovoce.runs.events import Asked, Event, LoggedEvent, from_json, to_json
-from sottovoce.runs.log import LOCK, LOG, Log, read
+from sottovoce.runs.log import LOG, Log, read
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord, abstains
 from sottovoce.runs.results import Result, Results
@@ -70,6 +70,7 @@ class Run:
         self.why = ""
         """The reason why it was stopped."""
         self._log: Log | None = None
+        self._own_payloads = False
         self.lines = 0
         """Number of lines of the log that it was read from."""
         for question in questions:
@@ -105,13 +106,14 @@ class Run:
                     f"{str(folder)!r} already contains a run; choose another folder, or continue that run with "
                     f"{command('runs', 'resume', str(folder))}"
                 )
+            run._own_payloads = not (folder / PAYLOADS).exists()
             run._log = Log(folder, new=True)
             LOGGER.info("saving the run in %s", folder)
             try:
                 run.write({"line": "run", **manifest.model_dump(mode="json")})
                 run.write(*({"line": "question", "question": question} for question in questions))
             except RecordError:  # an empty log would block the next attempt
-                run.discard()
+                run.close(discard=True)
                 raise
         return run
 
@@ -231,6 +233,8 @@ class Run:
         self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
         told: JSON = {"why": why, "nbytes": self.nbytes, "counts": self.counts.model_dump()}
         if self._log is not None:
+            if self._log.untouched:  # it was resumed, and a limit was reached already
+                return
             told["digest"] = self._log.digest
         self.write({"line": self.status, **told})
 
@@ -253,26 +257,22 @@ class Run:
         if self._log is not None:
             self._log.sync()
 
-    def close(self) -> None:
-        """Close the log and release its lock; mark running discussions as stopped."""
+    def close(self, *, discard: bool = False) -> None:
+        """Close the log and release its lock; mark running discussions as stopped.
+
+        `discard` deletes the files of a run that this process began; nobody spoke in it. A resumed run stays.
+        """
         for record in self.records.values():
             record.status = "stopped" if record.status == "running" else record.status
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-
-    def discard(self) -> None:
-        """Close the run and delete its files; for a run in which nobody spoke."""
-        self.close()
-        if self.folder is not None:
-            for name in (LOG, LOCK):
-                (self.folder / name).unlink(missing_ok=True)
-            shutil.rmtree(self.folder / PAYLOADS, ignore_errors=True)
-            if not any(self.folder.iterdir()):
-                self.folder.rmdir()
+        log, self._log = self._log, None
+        if log is None:
+            return
+        if discard and log.new and self._own_payloads:
+            shutil.rmtree(log.path.parent / PAYLOADS, ignore_errors=True)
+        log.close(discard=discard and log.new)
 
     def resume(self) -> None:
-        """Open the log again for writing, and cut off an incomplete last line. Errors: see `Log`.
+        """Open the log again, to write on after its last whole line. Errors: see `Log`.
 
         Raises:
             RecordError: another process continued the run since it was read.
@@ -287,7 +287,6 @@ class Run:
         if cut:
             self._log.cut(sound)
         self.status = "running"
-        self.write({"line": "resumed"})
 
     def apply(self, line: JSON) -> None:
         """Apply a line of the log."""

@@ -46,8 +46,10 @@ def new_folder(scheme: str) -> Path:
     return next(folder for folder in map(runs_folder().joinpath, names) if not folder.exists())
 
 
-def find_run(name: str) -> Path:
+def find_run(name: str, *, over: bool = True) -> Path:
     """Return the directory of a run: by its path, by its name or the beginning of that, or by `latest`.
+
+    `latest` leaves out runs that are over, or in use, unless `over`.
 
     Raises:
         RecordError: there is no such run, or several names begin with this one.
@@ -61,7 +63,10 @@ def find_run(name: str) -> Path:
         names = ", ".join(repr(row.name) for row in rows)
         raise RecordError(f"{name!r} is not a run but contains some: {names}; name one of them: {str(rows[0])!r}")
     if name == "latest" and folders:
-        return folders[-1]
+        for folder in reversed(folders):
+            if over or (last_line(folder).get("line") != "done" and not in_use(folder)):
+                return folder
+        raise RecordError(f"no run in {str(runs_folder())!r} can be resumed: each is over or in use; name a folder")
     matches = [folder for folder in folders if folder.name.startswith(name)]
     if len(matches) == 1:
         return matches[0]

@@ -87,7 +87,7 @@ def run_all(
         run.end(over)
     except Exception as error:
         if isinstance(error, (UsageError, RecordError)) and not run.spoken:
-            run.discard()  # refused before anything was said: leave nothing, so that it can be corrected and re-run
+            run.close(discard=True)  # refused before anything was said: it can be corrected and run again
         if _is_full(error) and run.spoken:
             name = str(run.folder)
             again = command("runs", "resume", name)

@@ -89,9 +89,10 @@ def test_what_is_over_is_not_resumed(call: Call, models: Models) -> None:
     same = ("debate", "2 + 2?", "--model", models.tiny, *FEW)
     call(*same)
 
-    line = refused(call, USAGE, "runs", "resume")
+    line, none = refused(call, USAGE, "runs", "resume", saved_runs()[0]), refused(call, FAILED, "runs", "resume")
 
     assert line.endswith(f"is over; `sottovoce runs show {saved_runs()[0].name}` shows it")
+    assert "can be resumed: each is over or in use; name a folder" in none
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "markdown", "inspect"])

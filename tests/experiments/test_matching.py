@@ -160,7 +160,5 @@ def test_a_baseline_takes_over_the_temperature_if_words_are_sampled_at_it(
 def test_runs_without_a_baseline_are_refused() -> None:
     with pytest.raises(UsageError, match=r"agents have several models \(a, b\); no single agent stands for them"):
         baseline_settings(run_of("debate", Debate(model=["a", "b"])), scheme("single").settings)
-    with pytest.raises(
-        UsageError, match="run 'sums' is not over, so its cost is unknown; `sottovoce runs resume sums`"
-    ):
+    with pytest.raises(UsageError, match="run 'sums' is not over, so its cost is unknown; `sottovoce runs resume "):
         baselines("sums", run_of("debate", Debate()), "flops")

@@ -19,7 +19,7 @@ import pytest
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.nodes.question import Question
 from sottovoce.runs import cluster
-from sottovoce.runs.cluster import add_output, run_shard
+from sottovoce.runs.cluster import ShardOutput, add_output, run_shard
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
@@ -78,6 +78,29 @@ def test_what_fails_apart_fails_in_its_line(settings: Debate, tmp_path: Path) ->
     add_output(run, run.store(), run_shard(run_all, run.manifest, long, run.unfinished, 2))
 
     assert [record.status for record in run.records.values()] == ["done", "failed"]
+    run.close()
+
+
+def test_what_a_worker_lost_leaves_the_kept_steps_of_a_discussion(settings: Debate, tmp_path: Path) -> None:
+    run = begin(tmp_path / "run", settings, QUESTIONS[:1])
+    run_all(run, settings, run.store(), limits=Limits(call_limit=1))
+    run = load_run(tmp_path / "run")
+    (key,), steps = run.records, dict(run.only.steps)
+    run.resume()
+
+    for lines in ([], [{"line": "asked", **run.only.prompts[0].model_dump()}]):
+        failed = {"line": "failed", "error": "no server answers", "seconds": 1.0}
+        add_output(run, run.store(), ShardOutput([{**line, "of": [*key]} for line in (*lines, failed)], {}))
+    run.close()
+
+    after = load_run(tmp_path / "run").only
+    assert steps and after.steps == steps and after.status == "failed"
+
+    run = load_run(tmp_path / "run")
+    run.resume()
+    add_output(run, run.store(), run_shard(run_all, run.manifest, run.questions(), [key], 1))
+    run.end()
+    assert load_run(tmp_path / "run").only.status == "done"  # while the steps of two beginnings are not mixed
     run.close()
 
 
