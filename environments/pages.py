@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import NamedTuple, Protocol
 
+from sottovoce.core.text import folded
+
 HEADING = re.compile(r"=+.*=+")
 """Heading of a section in the plain text of an article."""
 
@@ -78,6 +80,5 @@ def key(name: str) -> str:
     >>> key("  The “Sève-le-Bas”")
     'the seve le bas'
     """
-    plain = unicodedata.normalize("NFKD", name.casefold().translate({ord("ø"): "o", ord("ł"): "l"}))
-    letters = "".join(" " if not sign.isalnum() else sign for sign in plain if not unicodedata.combining(sign))
+    letters = "".join(sign if sign.isalnum() or unicodedata.combining(sign) else " " for sign in folded(name))
     return " ".join(letters.split())

@@ -13,6 +13,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
+from sottovoce.core.text import folded
 from sottovoce.environments.pages import SHOWN, Library
 
 Verb = Literal["search", "lookup", "finish"]
@@ -117,8 +118,8 @@ def _look_up(library: Library, world: World, word: str) -> tuple[str, World]:
     """Show the next sentence with the word; a different word starts from the top of the page."""
     if world["title"] is None:
         return "No page is open: search for one first.", world
-    hits = [sentence for sentence in world["sentences"] if word.casefold() in sentence.casefold()]
-    again = word.casefold() == world["keyword"].casefold()
+    hits = [sentence for sentence in world["sentences"] if folded(word) in folded(sentence)]
+    again = folded(word) == folded(world["keyword"])
     at = world["found"] if again else 0
     if at >= len(hits):
         return "No more results.", {**world, "keyword": word, "found": at}

@@ -4,12 +4,16 @@ Scores are those of Lucene's variant with pyserini's k1 and b. An index takes ab
 passage of 100 words while it is built, and almost none when it is opened from disk, since it is memory-mapped.
 Text is analyzed nearly as Lucene's English analyzer does it: words are lowercased, stripped of a possessive 's and
 stemmed, and stop words are removed. Unlike Lucene, abbreviations are split at their dots: `U.S.` is two terms.
+Accents do not count: `Zurich` finds Zürich. Scripts without spaces between words (Chinese, Japanese, Thai and others)
+are read as pairs of characters, as by Lucene's CJK analyzer, and Chinese characters also one by one.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -17,6 +21,7 @@ from pydantic import AfterValidator, Field
 
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import CorpusError, UsageError, choose
+from sottovoce.core.text import folded
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.index import AGAIN, PassageStore, index_folder, read_index
 from sottovoce.retrievers.passage import Hit, Passage
@@ -30,7 +35,13 @@ FOLDER = "bm25"
 """Subdirectory of an index with the files of bm25s."""
 WORD = r"\b(?!s\b)\w+(?:(?:['’](?!s\b)|(?<=\d)[.,](?=\d))\w+)*"
 """A word or number; a possessive s is none."""
+HAN = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+UNSPACED = f"{HAN}\u0e00-\u0eff\u0f40-\u0fbc\u1000-\u109f\u1780-\u17d3\u3041-\u3096\u30a1-\u30ff\uac00-\ud7a3"
+"""Thai, Lao, Tibetan, Burmese, Khmer, kana; and Hangul, which has spaces, but attaches particles to its words."""
+RUN, SINGLE = re.compile(f"[{UNSPACED}]+"), re.compile(f"[{HAN}]")
 NONE = "none"
+ENGLISH = ("porter", "english", "lovins", NONE)
+"""Stemmers to which accents are foreign: their words are folded before; those of other languages use accents."""
 
 
 def _known(stemmer: str) -> str:
@@ -44,8 +55,8 @@ def _known(stemmer: str) -> str:
 class BM25Settings(Checked):
     """The settings that an index depends on besides its passages."""
 
-    words: Literal[1] = 1
-    """Version of the rule that finds words: older indexes are rejected."""
+    words: Literal["folded words, character pairs"] = "folded words, character pairs"
+    """The rule that finds words; an index of another rule is refused."""
     stopwords: Literal["en", "none"] = "en"
     """`en` removes Lucene's 33 English stop words; `none` keeps all words."""
     stemmer: Annotated[str, AfterValidator(_known)] = "porter"
@@ -60,14 +71,36 @@ class BM25Settings(Checked):
         import bm25s
         import Stemmer
 
+        read = folded if self.stemmer in ENGLISH else _composed
+        stem = list if self.stemmer == NONE else Stemmer.Stemmer(self.stemmer).stemWords  # they are not thread-safe
         return bm25s.tokenize(
-            [unicodedata.normalize("NFKC", text) for text in texts],
-            token_pattern=WORD,
+            [_with_single(read(text)) for text in texts],
+            token_pattern=f"[{UNSPACED}]+|{WORD}",
             stopwords="en" if self.stopwords == "en" else [],
-            stemmer=None if self.stemmer == NONE else Stemmer.Stemmer(self.stemmer),  # they are not thread-safe
+            stemmer=lambda words: [folded(word) for word in stem(words)],
             return_ids=numbered,
             show_progress=False,
         )
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
+
+
+def spaced(text: str) -> str:
+    """Return a text in which runs without spaces are written as pairs of characters."""
+    return RUN.sub(_pairs, text)
+
+
+def _pairs(run: re.Match[str]) -> str:
+    pairs = ["".join(pair) for pair in pairwise(run[0])]
+    return f" {' '.join(pairs) or run[0]} "
+
+
+def _with_single(text: str) -> str:
+    """Return a text with its runs as pairs, and the Chinese characters within runs one by one at its end."""
+    runs = [run for run in RUN.findall(text) if len(run) > 1]
+    return " ".join([spaced(text), *SINGLE.findall(" ".join(runs))])
 
 
 class BM25Index:

@@ -21,6 +21,7 @@ from langchain_core.documents import Document
 from typing_extensions import TypedDict
 
 from sottovoce.core.any_types import JSON
+from sottovoce.retrievers.bm25 import UNSPACED, spaced
 from sottovoce.retrievers.passage import Value, key_of, plain
 
 
@@ -169,7 +170,7 @@ def _first(origins: Sequence[Origin]) -> tuple[int, str, str]:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())  # without punctuation: a snippet ends in dots
+    return re.findall(f"[{UNSPACED}]+|\\w+", spaced(text.casefold()))  # without punctuation: a snippet ends in dots
 
 
 def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:

@@ -33,6 +33,17 @@ def one_line(text: str) -> str:
     return harmless(" ".join(text.split("\n")))
 
 
+ACCENT = re.compile("[\u0300-\u036f]")
+STROKES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ħ": "h"})
+"""Letters that Unicode does not take apart."""
+
+
+def folded(text: str) -> str:
+    """Return a text in small letters without accents; marks of scripts in which they are vowels stay."""
+    plain = ACCENT.sub("", unicodedata.normalize("NFKD", text.casefold().translate(STROKES)))
+    return unicodedata.normalize("NFKC", plain)
+
+
 def shortened(text: str, most: int = 80) -> str:
     """Return the beginning of a text on one harmless line."""
     line = one_line(text.strip())

@@ -83,7 +83,7 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 
 
 def test_a_search_shows_five_sentences_and_a_look_up_the_others() -> None:
-    seen, world = played("Search[Aldmoor]", "Lookup[MILL]", "Lookup[mill]", "Lookup[mill]", "Lookup[mill]")
+    seen, world = played("Search[Aldmoor]", "Lookup[MILL]", "Lookup[mill]", "Lookup[Míll]", "Lookup[mill]")
     assert seen[0] == "It is old. Its river is deep. It has a mill. Mills burn. So it goes."
     assert seen[1:4] == [
         "(Result 1 / 3) It has a mill.",

@@ -61,7 +61,9 @@ def test_the_best_rows_are_a_stable_sort_s(scores: list[float], k: int) -> None:
         ("Fenwick’s market", ["fenwick", "market"]),
         ("O'Neill didn't", ["o'neil", "didn't"]),
         ("in 1,821.5 or 7", ["1,821.5", "7"]),
-        ("Cafe\u0301 CAFÉ", ["café", "café"]),
+        ("Cafe\u0301 CAFÉ Straße", ["cafe", "cafe", "strass"]),
+        ("東京都の茶", ["東京", "京都", "都の", "の茶", "東", "京", "都", "茶"]),
+        ("ไทย 한국어", ["ไท", "ทย", "한국", "국어"]),
         ("ﬁne", ["fine"]),
     ],
 )
@@ -69,6 +71,27 @@ def test_text_becomes_terms_as_lucene_makes_them(text: str, terms: list[str]) ->
     assert BM25Settings().terms([text], numbered=False) == [terms]
     plain = BM25Settings(stopwords="none", stemmer="none")
     assert plain.terms(["the mills"], numbered=False) == [["the", "mills"]]
+
+
+@pytest.mark.parametrize("stemmer", ["porter", "none", "german", "french"])
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        *(("Zürich lies on a lake.", "Zurich"), ("Zurich lies on a lake.", "Zürich"), ("東京の天気は晴れです", "天気")),
+        *(("这座磨坊建于一八二一年", "磨坊"), ("お茶をどうぞ", "茶"), ("โรงสีสร้างขึ้นในปี", "โรงสี"), ("서울에서", "서울")),
+    ],
+)
+def test_words_are_found_without_their_accents_and_within_text_without_spaces(
+    text: str, query: str, stemmer: str
+) -> None:
+    """Seen: a Chinese sentence was one word, so that nothing was found and nothing said why."""
+    index = BM25Index.build([Passage("other", "磨き Lausanne"), Passage("this", text)], BM25Settings(stemmer=stemmer))
+
+    assert docids(index.search(query, 1)) == ["this"]
+
+
+def test_accents_that_a_language_s_stemmer_reads_are_left_to_it() -> None:
+    assert BM25Settings(stemmer="german").terms(["Häuser"], numbered=False) == [["haus"]]
 
 
 def test_an_unknown_stemmer_is_refused_with_the_known_ones() -> None:

@@ -87,6 +87,11 @@ def test_signs_between_words_keep_no_snippet_from_being_folded() -> None:
     assert [each.also for each in fused(pool)] == [(key_of("… built by Ana Brook, in 1821..."),)]
 
 
+def test_a_snippet_of_text_without_spaces_is_folded_too() -> None:
+    pool = merged(pool_of(found("wiki", "这座磨坊由安娜建于一八二一年。")), pool_of(found("web", "磨坊由安娜建于一八")))
+    assert [each.also for each in fused(pool)] == [(key_of("磨坊由安娜建于一八"),)]
+
+
 @given(st.lists(UPDATES, max_size=3), st.lists(UPDATES, max_size=3))
 def test_numbers_are_frozen_whatever_is_found_later(earlier: list[Pool], later: list[Pool]) -> None:
     empty: Pool = {}
