@@ -21,7 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sottovoce.channels.message import MessageRef, Part
 from sottovoce.core.errors import PromptError, choose
-from sottovoce.core.files import text_of
+from sottovoce.core.files import leads_out, text_of
 
 BUILT_IN = Path(__file__).parent
 PACKS = BUILT_IN / "packs"
@@ -138,7 +138,7 @@ def _files(folder: Path) -> dict[str, str]:
     paths = sorted(
         path for path in folder.rglob("*.md") if path.name != "README.md" and not (built_in and PACKS in path.parents)
     )
-    return {path.relative_to(folder).with_suffix("").as_posix(): _text(path) for path in paths}
+    return {path.relative_to(folder).with_suffix("").as_posix(): _text(path, folder) for path in paths}
 
 
 def _own_files(name: str, folder: Path) -> dict[str, str]:
@@ -156,9 +156,11 @@ def _own_files(name: str, folder: Path) -> dict[str, str]:
     return {f"{name}/{file}": text for file, text in files.items()}
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, folder: Path) -> str:
     if not path.is_file():
         raise PromptError(f"prompt file {str(path)!r} is not a file; expected the text of a prompt")
+    if leads_out(path, folder):  # else any file of this machine could come into a prompt
+        raise PromptError(f"prompt file {str(path)!r} is a link that leads out of its folder; put a copy there")
     try:
         return text_of(path)
     except OSError as error:

@@ -18,7 +18,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.any_types import Keywords
-from sottovoce.core.errors import ModelError, UsageError
+from sottovoce.core.errors import ModelError, UsageError, first_line
 
 MARK = re.compile("\ue000([0-9]{0,9})\ue001")
 """The mark for a hole or for characters to be read as plain text; empty between two texts."""
@@ -131,7 +131,15 @@ class ChatTemplate:
     def ids(self, text: str, *, plain: bool = False) -> tuple[int, ...]:
         """Return the token ids of a text; `plain` reads special tokens in it as ordinary characters."""
         tokenizer = self._plain if plain else self.tokenizer
-        return tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=plain).input_ids)
+        try:
+            return tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=plain).input_ids)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # its library panics, e.g. if a pattern takes too long; that is no Exception
+            raise ModelError(
+                f"the model's tokenizer cannot read a text of {len(text):,} characters: {first_line(error)}; "
+                "use the tokenizer.json that the model was published with"
+            ) from error
 
     @cached_property
     def _plain(self) -> PreTrainedTokenizerBase:

@@ -6,6 +6,7 @@ An error is one line: file, found, expected.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.errors import ModelError, SottovoceError
-from sottovoce.core.files import text_of
+from sottovoce.core.files import leads_out, opened, text_of
+from sottovoce.models.huggingface.formats import LONGEST, header_size
 
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
 ATTENTIONS = ("eager", "sdpa")
@@ -32,11 +34,13 @@ def reading(name: str, part: str = "") -> Iterator[None]:
         yield
     except SottovoceError:
         raise
-    except Exception as error:  # each library has its own error classes, and few are documented
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # each library has its own classes, few are documented, and Rust's panics are these
         raise ModelError(f"model {name!r} cannot be loaded: {part and f'{part}: '}{reason(error)}") from error
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Return the message of a library's error in one line."""
     text = str(error).strip()
     if "trust_remote_code" in text:
@@ -56,10 +60,29 @@ def check_files(name: str, folder: Path, config: PreTrainedConfig) -> None:
             json.loads(text_of(generation))
 
 
+def check_generation(name: str, generation: object) -> None:
+    """Refuse defaults of sampling that are no numbers; transformers (5.23) takes any value, and warns of some."""
+    for key in ("temperature", "top_p", "top_k", "repetition_penalty"):
+        value = getattr(generation, key, None)
+        if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+            raise ModelError(f"model {name!r} has {key} {value!r} in generation_config.json; expected a number")
+    listed = getattr(generation, "eos_token_id", None)
+    if not all(isinstance(id, int) for id in (listed if isinstance(listed, list) else [listed or 0])):
+        raise ModelError(f"model {name!r} has eos_token_id {listed!r} in generation_config.json; expected token ids")
+
+
 def check_adapter(name: str, folder: Path) -> None:
     """Refuse an adapter: with `peft` installed, transformers would open the model that it names."""
     if (folder / ADAPTER).is_file():
         raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
+
+
+def check_templates(name: str, folder: Path) -> None:
+    """Refuse a chat template that is a link out of its folder: any file of this machine could come into a prompt."""
+    whole = folder.parents[1] if folder.parent.name == "snapshots" else folder  # a hub's cache links to its blobs
+    for file in (*folder.glob("*.jinja"), *folder.glob("*/*.jinja")):
+        if leads_out(file, whole):
+            raise ModelError(f"{file.name} of model {name!r} is a link that leads out of its folder; put a copy there")
 
 
 def check_code(name: str, config: PreTrainedConfig) -> None:
@@ -79,8 +102,11 @@ def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     found = dict[str, tuple[str, tuple[int, ...]]]()
     for file in sorted(path for path in folder.glob("model*.safetensors") if path.is_file()):
         try:
-            with safe_open(file, "pt") as opened:
-                found |= {key: (file.name, tuple(opened.get_slice(key).get_shape())) for key in opened.keys()}
+            with opened(file) as stream:
+                if file.stat().st_size > (size := header_size(stream)) > LONGEST:
+                    raise _unloadable(name, f"{file.name} has a header of {size:,} bytes; expected {LONGEST:,} at most")
+            with safe_open(file, "pt") as weights:
+                found |= {key: (file.name, tuple(weights.get_slice(key).get_shape())) for key in weights.keys()}
         except (SafetensorError, OSError) as error:
             size = file.stat().st_size
             why = f"{file.name} is damaged: {error}; found {size:,} bytes, expected a whole safetensors file"

@@ -29,6 +29,8 @@ from sottovoce.models.huggingface.checkpoint_check import (
     check_adapter,
     check_code,
     check_files,
+    check_generation,
+    check_templates,
     check_tokenizer,
     check_weights,
     reading,
@@ -65,6 +67,7 @@ def read(
         check_files(name, Path(where), config)
     with reading(name):
         model, report = _weighed(name, where, config, dtype, place, quantised=quantised)
+    check_generation(name, model.generation_config)
     check_weights(name, model, where, report)
     table: Any = model.get_input_embeddings().weight  # Any: a tensor, but modules type it otherwise
     check_tokenizer(name, tokenizer, len(table))
@@ -110,6 +113,7 @@ def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
         ModelError: an unreachable hub, or invalid tokenizer files.
     """
     quiet()
+    check_templates(name, Path(where))
     with reading(name, "tokenizer" if Path(where).is_dir() else ""):
         # AutoTokenizer (transformers 5.23) uses its Qwen2 class for every model of type `qwen2`, and that class splits
         # words by Qwen's own pattern whatever the file says: other tokens than the model was trained on.

@@ -130,6 +130,6 @@ def command(*words: str) -> str:
     return f"`{program} {shlex.join(words)}`"
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Return the first line of another library's exception; its class name if the message is empty."""
     return (str(error).strip() or type(error).__name__).split("\n")[0].rstrip()

@@ -47,12 +47,20 @@ def opened(path: str | Path) -> BufferedReader:
 def bytes_of(path: str | Path) -> bytes:
     """Return the bytes of a regular file. Errors: see `opened`."""
     with opened(path) as file:
-        return file.read()
+        try:
+            return file.read()
+        except (MemoryError, OverflowError) as error:  # e.g. a file of which only the size is large
+            raise OSError(errno.ENOMEM, "it does not fit in memory", str(path)) from error
 
 
 def text_of(path: str | Path) -> str:
     """Return the text of a regular file with newlines as `Path.read_text` translates them. Errors: see `opened`."""
     return bytes_of(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """Return True if a link leads from a path in a folder, which somebody else may have made, to a place outside it."""
+    return not path.resolve().is_relative_to(folder.resolve())
 
 
 def models_folder() -> Path:

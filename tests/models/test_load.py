@@ -155,6 +155,29 @@ def of_an_unknown_kind(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"model_type": "nonsense"}))
 
 
+def with_header(folder: Path, header: str) -> None:
+    (folder / WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header.encode())
+
+
+def with_defaults(folder: Path, **values: object) -> None:
+    (folder / "generation_config.json").write_text(json.dumps(values))
+
+
+def with_tokenizer_part(folder: Path, part: str, **described: object) -> None:
+    file = folder / "tokenizer.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), part: described}))
+
+
+def with_a_template_elsewhere(folder: Path) -> None:
+    (folder.parent / "secret").write_text("secret")
+    (folder / "chat_template.jinja").unlink(missing_ok=True)
+    (folder / "chat_template.jinja").symlink_to(folder.parent / "secret")
+
+
+NESTED = '{"a":' + "[" * 200_000 + "]" * 200_000 + "}"
+PANICS = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}  # tokenizers (0.23) raises a BaseException
+
+
 def without_tokenizer(folder: Path) -> None:
     for file in folder.glob("token*"):
         file.unlink()
@@ -184,6 +207,16 @@ def without_tokenizer(folder: Path) -> None:
             r"has the tokenizer of another model: it has \d+ tokens, and the weights have \d+ rows",
         ),
         (lambda folder: cut(folder / "tokenizer.json"), "cannot be loaded: tokenizer: "),
+        (lambda folder: with_header(folder, NESTED), "model.safetensors is damaged: .* recursion limit exceeded"),
+        (
+            lambda folder: with_header(folder, "{" + " " * 10_000_000 + "}"),
+            r"model.safetensors has a header of [\d,]+ bytes; expected 10,000,000 at most",
+        ),
+        (lambda folder: with_defaults(folder, temperature="hot"), "temperature 'hot' in generation_config.json; expe"),
+        (lambda folder: with_defaults(folder, top_k=[5]), r"top_k \[5\] in generation_config.json; expected a number"),
+        (lambda folder: with_defaults(folder, eos_token_id="x"), "eos_token_id 'x' .*; expected token ids"),
+        (lambda folder: with_tokenizer_part(folder, "normalizer", **PANICS), "cannot be loaded: tokenizer: Precomp"),
+        (with_a_template_elsewhere, "chat_template.jinja of model '.*' is a link that leads out of its folder"),
     ],
 )
 def test_a_folder_that_is_no_sound_model_is_refused_in_one_line(
@@ -194,6 +227,15 @@ def test_a_folder_that_is_no_sound_model_is_refused_in_one_line(
     with pytest.raises(ModelError, match=complaint) as caught:
         load(folder, device="cpu")
     assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_tokenizer_whose_pattern_makes_its_library_panic_ends_in_one_line(folder: Path) -> None:
+    """Seen: a BaseException, which passed through everything."""
+    split = {"pattern": {"Regex": "(x+x+)+y"}, "behavior": "Isolated", "invert": False}
+    with_tokenizer_part(folder, "pre_tokenizer", type="Split", **split)
+
+    with pytest.raises(ModelError, match="the model's tokenizer cannot read a text of 120 characters: Onig: Regex"):
+        load(folder, device="cpu").chat.ids("a" * 60 + "x" * 60)
 
 
 def a_nan(tensors: dict[str, torch.Tensor], name: str) -> None:

@@ -162,6 +162,34 @@ def test_what_is_named_like_a_prompt_and_is_no_file_is_refused(tmp_path: Path) -
         (tmp_path / "shared" / name).unlink() if name == "loop.md" else None
 
 
+@pytest.mark.parametrize("through", ["shared/question.md", "shared"])
+def test_a_pack_brings_no_file_from_outside_its_folder_into_a_prompt(tmp_path: Path, through: str) -> None:
+    """Seen: a link to /etc/passwd, which agents read."""
+    (tmp_path / "secret" / "shared").mkdir(parents=True)
+    (tmp_path / "secret" / "shared" / "question.md").write_text("secret")
+    (folder := tmp_path / "pack").mkdir()
+    (folder / "debate").mkdir()
+    (folder / "debate" / "verify.md").write_text("Check it.")
+    (folder / through).parent.mkdir(exist_ok=True)
+    (folder / through).symlink_to(tmp_path / "secret" / through)
+
+    try:
+        rendered = Prompts(folder).render("shared/question", **ASKED)
+    except PromptError as error:
+        assert "is a link that leads out of its folder; put a copy there" in str(error)
+    else:
+        assert "secret" not in str(rendered), "Python before 3.13 does not look into a linked folder"
+
+
+def test_a_pack_may_link_within_its_folder_and_be_linked_itself(tmp_path: Path) -> None:
+    folder = pack(tmp_path, shared__question="Own.")
+    (folder / "debate").mkdir()
+    (folder / "debate" / "verify.md").symlink_to("../shared/question.md")
+    (tmp_path / "link").symlink_to(folder)
+
+    assert Prompts(tmp_path / "link").render("debate/verify") == ("Own.",)
+
+
 @pytest.mark.parametrize(
     "text",
     [
