@@ -5,11 +5,14 @@ Any chat model can read the text; a hooked model finds the message in the block'
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
+from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 from sottovoce.channels import degenerate
@@ -26,14 +29,17 @@ if TYPE_CHECKING:
 HEARD = "heard"
 NOTHING = "(nothing)"
 """The text sent instead of an empty one."""
-MESSAGES: dict[Role, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+MESSAGES: dict[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 ROLES: dict[str, Role] = {
     "system": "system",
     "human": "user",
     "ai": "assistant",
     "user": "user",
     "assistant": "assistant",
+    "tool": "tool",
 }
+OF_CALLS = ("tool_use", "tool_call", "tool_call_chunk")
+"""Content blocks that repeat a message's `tool_calls`."""
 Block = dict[str, Untyped]
 
 
@@ -52,9 +58,27 @@ def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
     for message in messages:
         role = message.role if message.type == "chat" and hasattr(message, "role") else message.type
         if role not in ROLES:
-            raise UsageError(f"a message has the role {role!r}; a local model reads: system, user, assistant")
-        turns.append(Turn(ROLES[role], parts_of(message.content)))
+            known = ", ".join(dict.fromkeys(ROLES.values()))
+            raise UsageError(f"a message has the role {role!r}; a local model reads: {known}")
+        turns.append(Turn(ROLES[role], parts_of(message.content), _calls_of(message)))
     return turns
+
+
+def _calls_of(message: BaseMessage) -> dict[str, Untyped]:
+    """Return the tool calls of a message, or the call that it is the result of, as chat templates take them."""
+    if isinstance(message, ToolMessage):
+        named = {"name": message.name} if message.name else {}
+        return {**named, "tool_call_id": call_id(message.tool_call_id)}
+    if not isinstance(message, AIMessage) or not message.tool_calls:
+        return {}
+    calls = [(call_id(call["id"] or ""), call["name"], call["args"]) for call in message.tool_calls]
+    functions = [{"id": id, "function": {"name": name, "arguments": args}} for id, name, args in calls]
+    return {"tool_calls": [{"type": "function", **function} for function in functions]}
+
+
+def call_id(id: str) -> str:
+    """Return an id of a tool call that every template takes; Mistral's want nine letters and digits."""
+    return hashlib.sha256(id.encode()).hexdigest()[:9]
 
 
 def in_words(turns: Sequence[Turn], prefill: str = "") -> list[BaseMessage]:
@@ -91,11 +115,13 @@ def parts_of(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
         if isinstance(each, str):
             parts.append(each)
             continue
+        if each.get("type") in OF_CALLS:
+            continue
         if each.get("type") != "text":
             raise UsageError(f"a content block has the type {each.get('type')!r}; a local model reads text blocks")
         heard = (each.get("extras") or {}).get(HEARD)
         parts.append(str(each["text"]) if heard is None else MessageRef.from_dict(heard))
-    return tuple(parts)
+    return tuple(parts) or ("",)
 
 
 PROVIDER = "sottovoce"
@@ -138,12 +164,17 @@ def chunk(text: str) -> ChatGenerationChunk:
 
 def last_chunk(message: AIMessage, shown: str) -> ChatGenerationChunk:
     """Return the end of a streamed reply: the rest of its text, and everything that is not text."""
+    calls = [
+        tool_call_chunk(name=call["name"], args=json.dumps(call["args"], ensure_ascii=False), id=call["id"], index=i)
+        for i, call in enumerate(message.tool_calls)
+    ]
     return ChatGenerationChunk(
         message=AIMessageChunk(
             content=str(message.text)[len(shown) :],
             additional_kwargs=message.additional_kwargs,
             response_metadata=message.response_metadata,
             usage_metadata=message.usage_metadata,
+            tool_call_chunks=calls,
             chunk_position="last",
         )
     )

@@ -15,18 +15,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models.base import LangSmithParams
+from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables import Runnable
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, model_validator
 
 from sottovoce.agents import convert
 from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
+from sottovoce.agents.structured import Tools, bound, structured_output
 from sottovoce.channels import create
 from sottovoce.channels.options import LONGEST_REPLY
-from sottovoce.core.any_types import Keywords, Unimported
+from sottovoce.core.any_types import Keywords, Unimported, Untyped
 from sottovoce.core.bounds import Size
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.response_format import Form
@@ -57,7 +60,8 @@ class HookedChatModel(BaseChatModel):
     Values left None are the model's own defaults. A call may override temperature, top_p, top_k,
     repetition_penalty, max_tokens, seed and stop. It may also pass `speaks="nl"` (hear by the protocol, answer in
     words), `silent=True` (no words, if the protocol needs none), `prefill` (text or content blocks, which the reply
-    continues and does not include) and `response_format` (fields of a `Form`).
+    continues and does not include) and `response_format` (fields of a `Form`). Replies of a schema and tool calls:
+    `with_structured_output` and `bind_tools`.
     """
 
     model: str = "bundled"
@@ -163,8 +167,11 @@ class HookedChatModel(BaseChatModel):
         """Return the engine's request for a chat, as a call would run it."""
         from sottovoce.channels.message import Turn
         from sottovoce.channels.protocol import Speech
+        from sottovoce.models import Ids
 
         start = Turn("assistant", parts_of(kwargs.get("prefill", "")))
+        tools = Tools.of(self.loaded, kwargs)
+        loaded = tools.loaded if tools else self.loaded
         spoken = self._spoken(**kwargs)
         longest = self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"]
         speech = Speech(
@@ -173,14 +180,38 @@ class HookedChatModel(BaseChatModel):
             tuple(stop or self.stop or ()),
             tuple(hearer.loaded for hearer in self.hearers),
             start.text,
-            Form(**kwargs["response_format"]) if kwargs.get("response_format") else None,
+            tools.form if tools else Form(**kwargs["response_format"]) if kwargs.get("response_format") else None,
         )
-        prompt = self.channel.encode_prompt(self._with_readable_messages(to_turns(messages)), self.loaded, self._load)
+        prompt = self.channel.encode_prompt(self._with_readable_messages(to_turns(messages)), loaded, self._load)
         prompt = self.channel.with_prefill(prompt, self._with_readable_messages([start])[0], self.loaded, self._load)
+        prompt = prompt.with_encoded(Ids(tools.preface)) if tools and tools.preface else prompt
         request = spoken.make_request(prompt, self.loaded, speech)
         if request.form is not None:
             self.loaded.engine.check(request)  # here, since the first format of a vocabulary takes a while
         return request
+
+    def with_structured_output(
+        self, schema: Untyped, *, include_raw: bool = False, **kwargs: Any
+    ) -> Runnable[LanguageModelInput, Any]:
+        """Return this model with replies of a pydantic class, a TypedDict or a JSON schema: see `structured`."""
+        return structured_output(self, schema, include_raw, kwargs)
+
+    def bind_tools(
+        self, tools: Sequence[Any], *, tool_choice: Untyped = None, **kwargs: Any
+    ) -> Runnable[LanguageModelInput, AIMessage]:
+        """Return this model with tools, of which a reply calls one at most: see `structured`."""
+        return bound(self, tools, tool_choice, kwargs)
+
+    def get_token_ids(self, text: str) -> list[int]:
+        """Return a text as the model's own tokens."""
+        if self.custom_get_token_ids is not None:
+            return self.custom_get_token_ids(text)
+        return list(self.loaded.chat.ids(text, plain=True))
+
+    def get_num_tokens_from_messages(self, messages: list[BaseMessage], tools: Sequence[Any] | None = None) -> int:
+        """Return the number of positions of a prompt: its chat as the template writes it, and what it hears."""
+        offered = [convert_to_openai_tool(tool) for tool in tools or ()]
+        return self.request(messages, tools=offered, tool_choice="none").length
 
     def _load(self, ref: PayloadRef) -> Payload:
         return ref.load(self.store)
@@ -235,7 +266,9 @@ class HookedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        with Stream(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout, in_pieces=True) as stream:
+        in_pieces = not kwargs.get("tools")  # a call may follow any words
+        request = self.request(messages, stop, **kwargs)
+        with Stream(self.loaded.engine, request, self.timeout, in_pieces=in_pieces) as stream:
             shown = ""
             for piece in stream.pieces():
                 shown, chunk = shown + piece, convert.chunk(piece)
@@ -252,7 +285,8 @@ class HookedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
-        with Stream(self.loaded.engine, request, self.timeout, in_pieces=True) as stream:
+        in_pieces = not kwargs.get("tools")
+        with Stream(self.loaded.engine, request, self.timeout, in_pieces=in_pieces) as stream:
             shown = ""
             async for piece in stream.apieces():
                 shown, chunk = shown + piece, convert.chunk(piece)
@@ -266,7 +300,9 @@ class HookedChatModel(BaseChatModel):
         """Return the reply as a LangChain message, after storing its payload."""
         payload = self._spoken(**kwargs).record_reply(reply, self.loaded)
         heat = self._sampling(**kwargs).temperature
-        return convert.message(reply, payload, self.payloads.put(payload), heat, self._thoughts(payload))
+        message = convert.message(reply, payload, self.payloads.put(payload), heat, self._thoughts(payload))
+        tools = Tools.of(self.loaded, kwargs)
+        return tools.read(message) if tools else message
 
     def _thoughts(self, payload: Payload) -> str:
         """Return a note on latent steps for readers: the tokens nearest to them, which nobody hears."""

@@ -21,7 +21,7 @@ from sottovoce.core.errors import PayloadError
 LOGGER = logging.getLogger(__name__)
 Natural = Annotated[int, Field(ge=0)]
 """A number that is checked where a message comes from outside."""
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 EDITED = "edited since, heard in words"
 """The note on a message whose text was edited, so that its payload no longer belongs to it."""
 
@@ -202,6 +202,8 @@ class Turn:
 
     role: Role
     parts: tuple[Part, ...]
+    more: Mapping[str, JSONValue] = field(default_factory=dict)
+    """What a chat template takes besides: an assistant's `tool_calls`, or the `tool_call_id` of a tool's result."""
 
     @property
     def text(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from sottovoce.channels.message import Turn
@@ -19,5 +20,5 @@ class NL(Protocol):
     def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Encode turns as the base class does; under `reference` each turn is one text, including its messages."""
         if self.rules.retokenise:
-            turns = [Turn(turn.role, (turn.text,)) for turn in turns]
+            turns = [replace(turn, parts=(turn.text,)) for turn in turns]
         return super().encode_prompt(turns, loaded, load)

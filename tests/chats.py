@@ -65,6 +65,31 @@ DEEPSEEK = (  # thinks only if told to
     "{% if add_generation_prompt %}[assistant]{{ '<think>' if thinking else '</think>' }}{% endif %}"
 )
 
+TOOLS = (  # shows tools, and writes a call as JSON behind a mark
+    "{% if tools %}<|im_start|>system\n{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}<|im_end|>\n{% endif %}"
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}"
+    "{% for call in message.tool_calls or [] %}@do\n"
+    '{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}\n@end{% endfor %}'
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+MISTRAL_TOOLS = (  # a list of calls behind a special token; refuses other ids than of nine characters
+    "{{ bos_token }}{% if tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}"
+    "{% for message in messages %}{% if message.role == 'user' %}[INST] {{ message.content }}[/INST]"
+    "{% elif message.tool_calls %}<|im_start|>[{% for call in message.tool_calls %}"
+    "{% if call.id | length != 9 %}{{ raise_exception('ids have length 9') }}{% endif %}"
+    '{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}, "id": "{{ call.id }}"}'
+    "{% endfor %}]{{ eos_token }}{% else %}{{ message.content }}{{ eos_token }}{% endif %}{% endfor %}"
+)
+LLAMA_TOOLS = (  # a call is the whole turn, and a tool's result is written as JSON
+    "{% for tool in tools or [] %}{{ tool | tojson }}{% endfor %}{% for message in messages %}"
+    "<|im_start|>{{ message.role }}\n\n{% if message.tool_calls %}"
+    '{"name": "{{ message.tool_calls[0].function.name }}", '
+    '"parameters": {{ message.tool_calls[0].function.arguments | tojson }}}'
+    "{% elif message.role == 'tool' %}{{ message.content | tojson }}{% else %}{{ message.content | trim }}{% endif %}"
+    "<|im_end|>{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n\n{% endif %}"
+)
+XML_TOOLS = TOOLS.replace('{"name": "', "<").replace('", "arguments": ', ">").replace("tojson }}}", "length }}")
+
 
 def tokenizer_with(template: str | None, *, bos: bool = True, adds: bool = False) -> PreTrainedTokenizerFast:
     """The tiny tokenizer with another template; with a first token, which it `adds` to every plain text or not."""

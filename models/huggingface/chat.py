@@ -9,16 +9,18 @@ as plain text, so that a text cannot open a turn of its own.
 from __future__ import annotations
 
 import copy
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.core.any_types import Keywords
+from sottovoce.core.any_types import JSON, Keywords
 from sottovoce.core.errors import ModelError, UsageError, first_line
+from sottovoce.models.huggingface.tool_calls import CallFormat, call_format
 
 MARK = re.compile("\ue000([0-9]{0,9})\ue001")
 """The mark for a hole or for characters to be read as plain text; empty between two texts."""
@@ -27,8 +29,8 @@ SWITCHES = ("enable_thinking", "thinking")
 """Names of the switch for thinking in templates: Qwen3 and later; Granite and DeepSeek."""
 
 Hole = TypeVar("Hole", covariant=True)
-Chat = list[dict[str, str]]
-"""A chat as transformers takes it: role and content of each turn."""
+Chat = list[JSON]
+"""A chat as transformers takes it: role and content of each turn, and of some the tool calls."""
 
 
 class ChatTurn(Protocol[Hole]):
@@ -84,7 +86,8 @@ class ChatTemplate:
         chat: Chat = []
         hidden = self._escaped
         for turn in turns:
-            chat.append({"role": turn.role, "content": self._marked(turn.parts, marked, hidden)})
+            content, more = self._marked(turn.parts, marked, hidden), getattr(turn, "more", {})
+            chat.append({"role": turn.role, "content": content, **self._escape(more, marked)})
             if pasted and turn.role == "user":
                 hidden = WHOLE
         pieces: list[tuple[int, ...] | Hole] = [] if self.tokenizer.chat_template or not self.bos else [self.bos]
@@ -113,6 +116,22 @@ class ChatTemplate:
         """The id that the tokenizer puts before a plain text, as a model without a template expects it; () if none."""
         bos = self.tokenizer.bos_token_id
         return (bos,) if bos is not None and self.tokenizer("a").input_ids[:1] == [bos] else ()
+
+    @cached_property
+    def call_format(self) -> CallFormat:
+        """The form of tool calls in the template. Errors: see `call_format`."""
+        return call_format(self.rendered if self.tokenizer.chat_template else None)
+
+    def with_tools(self, tools: Sequence[JSON]) -> ChatTemplate:
+        """Return the same template with tools, in OpenAI's form, which it shows to the model.
+
+        Raises:
+            UsageError: it has no tools, or writes calls in another form than JSON.
+        """
+        _ = self.call_format, self._plain  # found once for all copies
+        new = copy.copy(self)
+        new._set = {**self._set, "tools": [*tools]}
+        return new
 
     @cached_property
     def switch(self) -> str | None:
@@ -166,6 +185,14 @@ class ChatTemplate:
                 text += mark(part)
         return text
 
+    def _escape(self, value: Any, marked: list[str | Hole]) -> Any:  # Any: JSON
+        """Return JSON for the template with special tokens in its texts as marks: they are plain text."""
+        if isinstance(value, str):
+            return self._marked([value], marked, self._escaped)
+        if isinstance(value, Mapping):
+            return {key: self._escape(item, marked) for key, item in value.items()}
+        return [self._escape(item, marked) for item in value] if isinstance(value, list | tuple) else value
+
     def _render(self, chat: Chat, opened: bool) -> str:
         if not self.tokenizer.chat_template:
             return _without_template(chat, opened)
@@ -177,8 +204,9 @@ class ChatTemplate:
             except TemplateError as error:
                 refusal = error
                 continue
-            # A template may also drop a system turn silently.
-            if all(turn["content"].strip() in text for turn in turns if turn["role"] == "system"):
+            # A template may also drop a turn silently; some write a tool's result as JSON.
+            kept = [turn["content"].strip() for turn in turns if turn["role"] in ("system", "tool")]
+            if all(said in text or json.dumps(said, ensure_ascii=False) in text for said in kept):
                 return text
         roles = ", ".join(turn["role"] for turn in chat)
         raise ModelError(f"the model's chat template refuses the turns ({roles}): {refusal}") from refusal
@@ -206,7 +234,7 @@ def _joined(chat: Chat) -> Chat:
     """Return the chat with adjacent turns of one role joined."""
     joined: Chat = []
     for turn in chat:
-        if joined and joined[-1]["role"] == turn["role"]:
+        if joined and joined[-1]["role"] == turn["role"] and turn.keys() == joined[-1].keys() == {"role", "content"}:
             joined[-1]["content"] += "\n\n" + turn["content"]
         else:
             joined.append(dict(turn))

@@ -204,7 +204,7 @@ async def test_a_late_reply_is_one_clear_error_and_frees_its_row(call: Any, stor
     ("message", "expected"),
     [
         (HumanMessage([{"type": "image", "url": "x"}]), "a content block has the type 'image'"),
-        (BaseMessage(content="x", type="tool"), "a message has the role 'tool'"),
+        (BaseMessage(content="x", type="function"), "a message has the role 'function'"),
     ],
 )
 def test_what_a_text_model_cannot_read_is_refused(message: BaseMessage, expected: str, store: PayloadStore) -> None:
