@@ -62,7 +62,7 @@ class Log:
         """True for a resumed log that has no line of this process yet."""
         check_no_link(*folder.glob("*"), *folder.glob("*/*"))
         self._lock = FileLock(folder / LOCK)
-        self._made = missing(folder / LOCK, self.path)
+        self._created = missing(folder / LOCK, self.path)
         try:
             if new:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ class Log:
             raise RecordError(f"run {str(folder)!r} is in use by another process; wait for it, or stop that") from error
         except OSError as error:
             self._lock.release()
-            remove_made(self._made)
+            remove_made(self._created)
             raise RecordError(f"run {str(folder)!r} cannot be written: {error.strerror}") from error
         self._end = os.fstat(self._file).st_size
         self._hash = hashlib.sha256(bytes_of(self.path))
@@ -117,7 +117,7 @@ class Log:
             os.fsync(self._file)
         os.close(self._file)
         if discard or self.untouched:
-            remove_made(self._made)
+            remove_made(self._created)
         self._lock.release()
 
 
