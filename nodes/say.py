@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -16,6 +16,7 @@ from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import AnyState
+from sottovoce.core.bounds import MOST_TOKENS
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import reply_to
 from sottovoce.nodes.context import RunContext
@@ -45,6 +46,8 @@ COMMON = (
 ).split()
 """Words that are no answer by themselves, in `phrases_of`."""
 MOST_PHRASES = 32
+MOST_REPORTED = 1_000 * MOST_TOKENS
+"""Limit on the numbers of tokens that a server reports for one call."""
 _WORD = re.compile(r"[^\s.,;:!?()\"]+(?:[.,][^\s.,;:!?()\"]+)*")
 Read = Callable[..., kinds.Reading]
 """Reads a reply, as `kinds.reading`: its text, the question, and `cut`."""
@@ -207,12 +210,8 @@ def _attempt(
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     """Return a reply as a message for the board; `order` is its agent's place in the settings."""
-    ref, usage = reply.additional_kwargs.get("payload"), reply.usage_metadata
-    stats: dict[str, float] = dict(reply.additional_kwargs.get("stats", {}))
-    # Some servers omit the usage, or report only zeros.
-    if usage and usage["input_tokens"] > 0 and usage["output_tokens"] >= 0:
-        reused = usage.get("input_token_details", {}).get("cache_read", 0)
-        stats |= {"tokens_in": usage["input_tokens"], "tokens_reused": reused, "tokens_out": usage["output_tokens"]}
+    ref, (tokens, absurd) = reply.additional_kwargs.get("payload"), usage_of(reply)
+    stats: dict[str, float] = {**reply.additional_kwargs.get("stats", {}), **tokens}
     text = encodable(str(reply.text))
     text = text if ref else text.removeprefix(call.ask.prefill_text)  # a hosted model may repeat it
     about = reply.response_metadata
@@ -226,9 +225,25 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         payload=PayloadRef.from_dict(ref) if ref else None,
         source=reply.additional_kwargs.get("source", "model" if ref else "hosted"),
         cut=bool(cut),
-        notes=(*([cut] if cut else []), *reply.additional_kwargs.get("notes", ())),
+        notes=(*filter(None, (cut, absurd)), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
+
+
+def usage_of(reply: AIMessage) -> tuple[dict[str, float], str]:
+    """Return the token counts of a reply, and a note if a server reported some that cannot be; they are left out.
+
+    Some servers omit the usage, or report only zeros.
+    """
+    usage: Any = reply.usage_metadata or {}  # Any: clients do not check what a server sends
+    details = usage.get("input_token_details") or {}
+    reused = details.get("cache_read") or 0 if isinstance(details, Mapping) else details
+    counts = {"tokens_in": usage.get("input_tokens"), "tokens_reused": reused, "tokens_out": usage.get("output_tokens")}
+    if None in counts.values() or counts["tokens_in"] == 0:
+        return {}, ""
+    if not all(type(n) in (int, float) and 0 <= n <= MOST_REPORTED for n in counts.values()):
+        return {}, "its server reported numbers of tokens that cannot be: they are not counted"
+    return counts, ""
 
 
 def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

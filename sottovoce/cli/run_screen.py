@@ -23,9 +23,10 @@ from sottovoce.report.tables import console_of, moves
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
+from sottovoce.runs.log_lines import Counts
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.run import Counts, Observer, Run
+from sottovoce.runs.run import Observer, Run
 from sottovoce.runs.run_directory import run_name
 from sottovoce.settings import Settings
 

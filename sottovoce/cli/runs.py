@@ -147,9 +147,8 @@ def list_() -> None:
 def _summary(folder: Path) -> str:
     """Return a run in one line; for a run that ended, the first and the last line of its log are enough."""
     from sottovoce.cli.run_screen import outcome, title
-    from sottovoce.runs.log_lines import wrong_in
+    from sottovoce.runs.log_lines import Counts, wrong_in
     from sottovoce.runs.read import load_run, read_manifest
-    from sottovoce.runs.run import Counts
 
     last = last_line(folder)
     if isinstance(last.get("counts"), dict) and not wrong_in(json.dumps(last).encode()):

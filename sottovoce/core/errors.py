@@ -13,6 +13,7 @@ SottovoceError            exit code 1: the run failed
 |-- ContextOverflow       a prompt and its reply exceed the model's context
 |-- PayloadError          a payload is missing, truncated, or differs from its reference
 |-- RecordError           a saved run cannot be written or read
+|-- StepError             a step of a discussion has a value that no saved run may have
 |-- StoppedError          exit code 130: the user stopped the run (Ctrl-C); it can be resumed
 |-- BoardConflict         two different messages have the same key
 `-- EngineError           a request failed inside the model (NaN logits, a hook)
@@ -92,6 +93,10 @@ class PayloadError(SottovoceError):
 
 class RecordError(SottovoceError):
     """A saved run that is missing, damaged or newer than this program, or a file of it that cannot be written."""
+
+
+class StepError(SottovoceError):
+    """A step of a discussion, or a question, whose line in the log no reader would accept."""
 
 
 class StoppedError(SottovoceError):

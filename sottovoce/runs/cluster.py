@@ -59,7 +59,9 @@ class ShardRun(Run):
 
     def write(self, *lines: JSON) -> None:
         """Collect the lines about discussions; the run itself writes those about the run as a whole."""
-        self.collected += [line for line in lines if "of" in line]
+        for line in (line for line in lines if "of" in line):
+            self.check(line)
+            self.collected.append(line)
 
 
 def run_shard(

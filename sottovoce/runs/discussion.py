@@ -23,7 +23,7 @@ from langgraph.types import Command, Interrupt
 from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.any_types import JSON, AnyState, Keywords, Untyped
-from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError
+from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError, StepError
 from sottovoce.nodes.state import Update
 from sottovoce.runs.events import Asked, Listener, Reading, Speaking
 from sottovoce.runs.log import REPAIR
@@ -138,13 +138,15 @@ class LiveDiscussion:
         return update
 
     def take(self, step: str, update: Update) -> None:
-        """Record a step, and show its events."""
+        """Record a step, and show its events; one that cannot be saved ends this discussion alone."""
         events = list(self._reading.events(update))
         try:
             self._run.record_step(self._key, step, events, update, self.seconds)
             for event in events if self.broken is None else ():
                 self._show_whole(event)
                 self._observe(self.record, event)
+        except StepError:
+            raise
         except BaseException as error:
             self.broken = self.broken or error
             if self._task is not None:

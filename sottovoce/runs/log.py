@@ -89,7 +89,7 @@ class Log:
             RecordError: the disk is full, or the file system refused for another reason.
         """
         begin = [RESUMED] if self.untouched else []
-        data = "".join(_line(line) for line in (*begin, *lines)).encode()
+        data = b"".join(map(encoded, (*begin, *lines)))
         try:
             if self.untouched:
                 os.ftruncate(self._file, self._end)
@@ -197,5 +197,6 @@ def parsed(line: bytes) -> JSON | None:
     return value if isinstance(value, dict) and "line" in value else None
 
 
-def _line(line: JSON) -> str:
-    return ENCODER.encode(line) + "\n"
+def encoded(line: JSON) -> bytes:
+    """Return a line as the log has it."""
+    return ENCODER.encode(line).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Models of the lines of a log: each line is validated before use.
+"""Models of the lines of a log: each line is validated before it is written, and again before use.
 
 Types are strict, as `log` writes them. Unknown fields are ignored.
 """
@@ -27,8 +27,8 @@ from sottovoce.retrievers.pool import Origin
 from sottovoce.runs.events import MOST_PLACES, Asked, Count, Decided, Intervention, Level, Opened, Reset
 from sottovoce.runs.log import SURROGATE
 from sottovoce.runs.manifest import RunManifest
-from sottovoce.runs.run import Counts
 
+Counted = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 PLACES = ("epoch", "round", "turn", "attempt")
 ALWAYS = {"model", "protocol", "seed"}
 """Settings that every run has."""
@@ -95,6 +95,19 @@ Key = tuple[str, int]
 Seconds = Annotated[float, Field(ge=0, le=MAX_COUNT)]
 
 
+class Counts(BaseModel):
+    """Counts of how a run's discussions ended; the log's last line has them, so that listing runs is quick."""
+
+    discussions: Counted = 0
+    done: Counted = 0
+    failed: Counted = 0
+    abstained: Counted = 0
+    scored: Counted = 0
+    """Discussions that are done and have a target."""
+    score: float = Field(default=0.0, ge=0, le=MAX_COUNT)
+    """Sum of their scores."""
+
+
 class _RunLine(RunManifest):
     line: Literal["run"]
 
@@ -141,7 +154,7 @@ class _FailedLine(BaseModel):
 class _ClosingLine(BaseModel):
     line: Literal["stopped", "done"]
     why: str = ""
-    nbytes: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    nbytes: Counted = 0
     counts: Counts | None = None
     digest: str | None = None
 

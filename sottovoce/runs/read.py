@@ -11,8 +11,6 @@ from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError, SottovoceError
 from sottovoce.core.files import opened
 from sottovoce.core.validation import first_wrong, shown
-from sottovoce.nodes.question import Question
-from sottovoce.prompts import kinds
 from sottovoce.runs.log import FORMAT, LOG, REPAIR, VERSION, in_use, parsed, read
 from sottovoce.runs.log_lines import wrong_in, wrong_settings
 from sottovoce.runs.manifest import RunManifest
@@ -86,29 +84,10 @@ def _head(lines: Sequence[Mapping[str, JSONValue]], folder: Path) -> RunManifest
     return manifest
 
 
-def _wrong_answer(answer: str | None, question: Question, subject: str = "a vote's answer") -> str:
-    """Return what is wrong with an answer; "" for nothing."""
-    kind = kinds.kind_of(question)
-    try:
-        kinds.same(answer, answer, kind)
-    except ValueError:
-        return f"{subject} is {shown(answer)}: expected one of the kind {kind}"
-    return ""
-
-
 def _apply(run: Run, line: JSON) -> str:
     """Apply a line to a run; return what does not fit the lines before it, "" if everything does."""
-    if "of" in line and (key := (line["of"][0], line["of"][1])) not in run.records:
-        return f"of is {shown(key)}: expected a question of an earlier line, under one of the seeds"
-    for event in line.get("events", []):
-        if event["event"] == "opened" and (why := wrong_settings(run.manifest.scheme, event["settings"])):
-            return f"opened.{why}"
-        for vote in event.get("votes") or event.get("decision", {}).get("votes", ()):
-            if why := _wrong_answer(vote["answer"], run.records[key].question):
-                return why
-    if line["line"] == "question" and (target := line["question"].get("target")) is not None:
-        if why := _wrong_answer(target, line["question"], "the target"):
-            return why
+    if why := run.unfit(line):
+        return why
     try:
         run.apply(line)
     except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:

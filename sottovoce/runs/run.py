@@ -14,27 +14,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, Field
+from typing import Any, Literal
 
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.any_types import JSON
-from sottovoce.core.bounds import MAX_COUNT
-from sottovoce.core.errors import RecordError, UsageError, command
+from sottovoce.core.errors import RecordError, SottovoceError, StepError, UsageError, command
 from sottovoce.core.files import bytes_of
+from sottovoce.core.validation import shown
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import Update
+from sottovoce.prompts import kinds
 from sottovoce.runs.cost import Cost
 from sottovoce.runs.events import Asked, Event, LoggedEvent, from_json, to_json
-from sottovoce.runs.log import LOG, Log, read
+from sottovoce.runs.log import LOG, Log, encoded, read
+from sottovoce.runs.log_lines import Counts, wrong_in, wrong_settings
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord, abstains
 from sottovoce.runs.results import Result, Results
 
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
-Counted = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Key = tuple[str, int]
 """A discussion: the question's id, and the seed."""
 Status = Literal["running", "done", "stopped"]
@@ -42,17 +41,14 @@ Observer = Callable[[DiscussionRecord, Event], None]
 """A callback for each event, called after the record and the log have it."""
 
 
-class Counts(BaseModel):
-    """Counts of how a run's discussions ended; the log's last line has them, so that listing runs is quick."""
-
-    discussions: Counted = 0
-    done: Counted = 0
-    failed: Counted = 0
-    abstained: Counted = 0
-    scored: Counted = 0
-    """Discussions that are done and have a target."""
-    score: float = Field(default=0.0, ge=0, le=MAX_COUNT)
-    """Sum of their scores."""
+def _wrong_answer(answer: str | None, question: Question, subject: str = "a vote's answer") -> str:
+    """Return what is wrong with an answer; "" for nothing."""
+    kind = kinds.kind_of(question)
+    try:
+        kinds.same(answer, answer, kind)
+    except ValueError:
+        return f"{subject} is {shown(answer)}: expected one of the kind {kind}"
+    return ""
 
 
 class Run:
@@ -98,6 +94,7 @@ class Run:
         Raises:
             UsageError: the directory contains a run already, or two questions have the same id.
             RecordError: the directory cannot be written.
+            StepError: a question has a value that no saved run may have.
         """
         run = cls(manifest, questions, folder)
         if folder is not None:
@@ -112,7 +109,7 @@ class Run:
             try:
                 run.write({"line": "run", **manifest.model_dump(mode="json")})
                 run.write(*({"line": "question", "question": question} for question in questions))
-            except RecordError:  # an empty log would block the next attempt
+            except SottovoceError:  # an empty log would block the next attempt
                 run.close(discard=True)
                 raise
         return run
@@ -205,11 +202,15 @@ class Run:
         self.write({"line": "asked", "of": key, **to_json(event)})
 
     def record_step(self, key: Key, step: str, events: list[LoggedEvent], update: Update, seconds: float) -> None:
-        """Record the events of a step of the graph, and its update, by which a resumed run repeats it."""
-        self.records[key].step(step, events, update, seconds)
+        """Record the events of a step of the graph, and its update, by which a resumed run repeats it.
+
+        Raises:
+            StepError: it has a value that no saved run may have; nothing is recorded.
+        """
         rest = {name: value for name, value in update.items() if name != "board"}  # the events have the messages
         made = {"task": step, "seconds": seconds, "events": [to_json(event) for event in events], "update": rest}
         self.write({"line": "step", "of": key, **made})
+        self.records[key].step(step, events, update, seconds)
 
     def record_reply(self, key: Key, step: str, reply: str | JSON) -> None:
         """Record a human's reply to a request of a step."""
@@ -248,9 +249,34 @@ class Run:
             yield from (message.payload for message in record.messages if message.payload)
 
     def write(self, *lines: JSON) -> None:
-        """Add lines to the log, if there is one. Errors: see `Log.write`."""
+        """Add lines to the log, if there is one. Errors: see `Log.write` and `check`."""
         if self._log is not None:
+            for line in lines:
+                self.check(line)
             self._log.write(lines)
+
+    def check(self, line: JSON) -> None:
+        """Check a line by the same model as the reader of a log.
+
+        Raises:
+            StepError: the reader would refuse it.
+        """
+        if why := wrong_in(encoded(line)) or self.unfit(line):
+            raise StepError(f"it cannot be saved: {why}")
+
+    def unfit(self, line: JSON) -> str:
+        """Return what does not fit the manifest and the questions in a line; "" if everything does."""
+        if "of" in line and (key := (line["of"][0], line["of"][1])) not in self.records:
+            return f"of is {shown(key)}: expected a question of an earlier line, under one of the seeds"
+        for event in line.get("events", []):
+            if event["event"] == "opened" and (why := wrong_settings(self.manifest.scheme, event["settings"])):
+                return f"opened.{why}"
+            for vote in event.get("votes") or event.get("decision", {}).get("votes", ()):
+                if why := _wrong_answer(vote["answer"], self.records[key].question):
+                    return why
+        if line["line"] == "question" and (target := line["question"].get("target")) is not None:
+            return _wrong_answer(target, line["question"], "the target")
+        return ""
 
     def sync(self) -> None:
         """Wait until the log is on the disk."""
