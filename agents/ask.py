@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -15,7 +16,8 @@ from langchain_core.runnables.config import merge_configs
 
 from sottovoce.agents.convert import block, in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.agents.hosted import awithin, in_words_alone, note_model, spoken, structured, within
+from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, spoken, structured, within
+from sottovoce.agents.parameters import Refused, cut_at
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Part, Place, Turn, words
 from sottovoce.core.any_types import Keywords, Untyped
@@ -61,28 +63,50 @@ class Call:
     temperature: float | None
     asked: Literal["", "repair", "answer"] = ""
     """The reason for asking if it is not the first attempt: see `Message.asked`."""
+    refused: Refused = field(default_factory=Refused)
+    """The parameters that servers have refused in this run."""
 
     def invoke(self, config: RunnableConfig) -> AIMessage:
         """Call the model and return its reply; callbacks and streams of the graph's run see the call."""
-        model, (messages, options) = self.model, self._request()
+        (messages, options), notes = self._request(), list[str]()
         whole = merge_configs(config, {"metadata": {**self.place._asdict(), "asked": self.asked}})
         with self._named():
-            try:
-                return spoken(within(model, lambda: model.invoke(messages, whole, **options)))
-            except Exception as error:
-                alone = in_words_alone(options, error)
-                return spoken(within(model, lambda: model.invoke(messages, whole, **alone)))
+            while True:
+                model, sent = self.refused.sent(self.model, options)
+                try:
+                    return self._heard(within(model, partial(model.invoke, messages, whole, **sent)), sent, notes)
+                except Exception as error:
+                    if reply := self._mended(error, sent, notes):
+                        return reply
 
     async def ainvoke(self, config: RunnableConfig) -> AIMessage:
         """Return what `invoke` returns, without blocking the event loop."""
-        model, (messages, options) = self.model, self._request()
+        (messages, options), notes = self._request(), list[str]()
         whole = merge_configs(config, {"metadata": {**self.place._asdict(), "asked": self.asked}})
         with self._named():
-            try:
-                return spoken(await awithin(model, model.ainvoke(messages, whole, **options)))
-            except Exception as error:
-                alone = in_words_alone(options, error)
-                return spoken(await awithin(model, model.ainvoke(messages, whole, **alone)))
+            while True:
+                model, sent = self.refused.sent(self.model, options)
+                try:
+                    return self._heard(await awithin(model, model.ainvoke(messages, whole, **sent)), sent, notes)
+                except Exception as error:
+                    if reply := self._mended(error, sent, notes):
+                        return reply
+
+    def _heard(self, reply: BaseMessage, sent: dict[str, Keywords], notes: list[str]) -> AIMessage:
+        """Return a reply with notes on it, cut at the stop strings if its server refused them."""
+        message = spoken(reply)
+        if is_hooked(self.model):
+            return message
+        return noted(message if "stop" in sent else cut_at(message, self.ask.stop), notes)
+
+    def _mended(self, error: Exception, sent: dict[str, Keywords], notes: list[str]) -> AIMessage | None:
+        """Return the reply in an error; None after noting a refused parameter, without which the call is made again."""
+        if (reply := cut_reply(error)) is not None:
+            return self._heard(reply, sent, notes)
+        if is_hooked(self.model):
+            raise error
+        notes += self.refused.learn(self.model, sent, error)
+        return None
 
     @contextmanager
     def _named(self) -> Iterator[None]:

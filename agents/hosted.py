@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from textwrap import shorten
@@ -31,7 +31,10 @@ T = TypeVar("T")
 PREFIX = "hosted:"
 FORM = "hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
 LONGEST = 300  # characters of a provider's message
-CUT = "LengthFinishReasonError"
+CUT = {"LengthFinishReasonError": "length", "ContentFilterFinishReasonError": "content_filter"}
+"""Errors that OpenAI's client raises for a reply in a format that was cut (openai 3.52), and why it was."""
+REFUSAL, EMPTY = "it was refused by its model", "it is empty"
+"""Remarks on a reply without a text."""
 AGAIN = (408, 409, 425, 429)
 """HTTP statuses below 500 that may not occur on a retry."""
 UNREACHED = ("ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "APIConnectionError")
@@ -86,22 +89,44 @@ def structured(model: BaseChatModel, form: Form | None) -> dict[str, Untyped]:
     known = (model.profile or {}).get("structured_output")
     if form is None or form.schema is None or form.after or not known:  # after: the model may reason in words first
         return {}
-    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": form.offered.schema}}}
+    schema: dict[str, Untyped] = {"name": "reply", "schema": form.offered.schema, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def in_words_alone(options: dict[str, Untyped], error: Exception) -> dict[str, Untyped]:
-    """Return the options without the format if the reply was cut at the token limit; raise any other error again.
-
-    OpenAI's client raises an error then (LengthFinishReasonError, openai 3.52), and the reply so far is lost.
-    """
-    if "response_format" not in options or type(error).__name__ != CUT:
-        raise error
-    return {name: value for name, value in options.items() if name != "response_format"}
+def cut_reply(error: Exception) -> AIMessage | None:
+    """Return the reply so far, which the error for a cut reply in a format holds; None for any other error."""
+    if (why := CUT.get(type(error).__name__)) is None:
+        return None
+    completion: Untyped = getattr(error, "completion", None)
+    choices, used = getattr(completion, "choices", None), getattr(completion, "usage", None)
+    usage = {"input_tokens": used.prompt_tokens, "output_tokens": used.completion_tokens} if used else None
+    return AIMessage(
+        (choices[0].message.content or "") if choices else "",
+        response_metadata={"finish_reason": why},
+        usage_metadata=usage and {**usage, "total_tokens": sum(usage.values())},
+    )
 
 
 def spoken(reply: BaseMessage) -> AIMessage:
     """Return the reply as an AIMessage, whatever role the server gave it."""
     return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.text))
+
+
+def noted(reply: AIMessage, notes: Sequence[str]) -> AIMessage:
+    """Return a hosted model's reply with these notes, and one if it has no text."""
+    more = reply.additional_kwargs
+    notes = [*more.get("notes", ()), *notes, *_remarks(reply)]
+    return reply.model_copy(update={"additional_kwargs": {**more, "notes": notes}}) if notes else reply
+
+
+def _remarks(reply: AIMessage) -> list[str]:
+    """Return a remark on a reply without a text: whether its model refused it, as servers say in different places."""
+    blocks = reply.content if isinstance(reply.content, list) else []
+    stated = [block.get("refusal") for block in blocks if isinstance(block, dict)]
+    said = next(filter(None, [reply.additional_kwargs.get("refusal"), *stated]), None)
+    if said or "refusal" in map(reply.response_metadata.get, ("stop_reason", "finish_reason")):
+        return [f'{REFUSAL}: "{shorten(str(said), LONGEST, placeholder=" ...")}"' if said else REFUSAL]
+    return [] if str(reply.text).strip() else [EMPTY]
 
 
 def note_model(model: BaseChatModel, error: Exception) -> None:
@@ -150,16 +175,16 @@ def passes(error: BaseException) -> bool:
 
     False for timeouts and for our own errors: a local model would fail in the same way again.
     """
-    chain = list(_chain(error))
-    if any(isinstance(each, SottovoceError) or "Timeout" in type(each).__name__ for each in chain):
+    errors = list(chain(error))
+    if any(isinstance(each, SottovoceError) or "Timeout" in type(each).__name__ for each in errors):
         return False
-    statuses = [status for each in chain if (status := _status(each)) is not None]
+    statuses = [status for each in errors if (status := status_of(each)) is not None]
     if statuses:
         return any(status in AGAIN or status >= 500 for status in statuses)
-    return any(isinstance(each, ConnectionError) or type(each).__name__ in UNREACHED for each in chain)
+    return any(isinstance(each, ConnectionError) or type(each).__name__ in UNREACHED for each in errors)
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and its causes: clients raise their own errors from those of a library."""
     seen: BaseException | None = error
     while seen is not None:
@@ -167,7 +192,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
-def _status(error: BaseException) -> int | None:
+def status_of(error: BaseException) -> int | None:
     """Return the HTTP status of an error of a provider's client or of httpx; None if it has none."""
     found = getattr(error, "status_code", getattr(getattr(error, "response", None), "status_code", None))
     return found if isinstance(found, int) else None

@@ -14,6 +14,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from sottovoce.agents.ask import Person, is_hooked
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
+from sottovoce.agents.parameters import Refused
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
@@ -50,6 +51,8 @@ class RunContext(Generic[AnySettings]):
     """Prompts of the agents whose model has a pack of its own: see `packs.TRAINED`."""
     memo: dict[str, Any] = field(default_factory=dict)  # Any: values of acts
     """Values that acts read once in a run, e.g. a file that the settings name."""
+    refused: Refused = field(default_factory=Refused)
+    """The parameters that servers of hosted models have refused in this run."""
 
     def once(self, name: str, read: Callable[[], T]) -> T:
         """Return the value of that name in `memo`, read at its first use in a run."""

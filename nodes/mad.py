@@ -54,9 +54,10 @@ def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     """Return the moderator's verdict on the round."""
     builder, order = run.prompt_builder(state, agent), run.settings.speakers()
     turns = moderator_turns(builder, order, rounds_of(state, MODERATED))
-    form = verdict_form(builder, order)
+    form = verdict_form(builder, order, again=True)
     # Reasons first, so that the rest can follow from them.
-    kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, **{PREFERENCE: EITHER, ANSWER: form_of(state)})
+    fields = {PREFERENCE: EITHER, ANSWER: form_of(state)}
+    kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, may_be_empty=(ANSWER,), **fields)
     ask = Ask(agent, "moderate", turns, kept_to, protocol="nl")
     messages = say(run, state, ask, validate=lambda message: verdict(message.text, state).error, requested=form)
     return {"board": messages, "turn": state["turn"] + 1}
@@ -79,7 +80,7 @@ def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     def validate(message: Message) -> str:
         return judgement(message.text, state, cut=message.cut).error
 
-    form = judgement_form(builder)
+    form = judgement_form(builder, again=True)
     return {"board": say(run, state, ask, validate=validate, requested=form, lacks_answer=validate)}
 
 
@@ -134,15 +135,15 @@ def judge_turns(builder: PromptBuilder, order: Sequence[str], rounds: Rounds, ca
     return (*candidates_turns(builder, order, rounds), listed, builder.user("mad/judge", judgement_form(builder)))
 
 
-def verdict_form(builder: PromptBuilder, order: Sequence[str]) -> str:
-    """Return the JSON form that a moderator is asked for."""
+def verdict_form(builder: PromptBuilder, order: Sequence[str], *, again: bool = False) -> str:
+    """Return the JSON form that a moderator is asked for, `again` after a reply that cannot be read."""
     sides = " or ".join(_side(name).capitalize() for name in order)
-    return words(builder.prompts.render("mad/verdict", sides=sides, value=builder.value()))
+    return words(builder.prompts.render("mad/verdict", sides=sides, value=builder.value(again=again), again=again))
 
 
-def judgement_form(builder: PromptBuilder) -> str:
-    """Return the JSON form that a judge is asked for."""
-    return words(builder.prompts.render("mad/judgement", value=builder.value()))
+def judgement_form(builder: PromptBuilder, *, again: bool = False) -> str:
+    """Return the JSON form that a judge is asked for, `again` after a reply that cannot be read."""
+    return words(builder.prompts.render("mad/judgement", value=builder.value(again=again)))
 
 
 # Decisions

@@ -88,7 +88,8 @@ class PromptBuilder:
         own, form = self.question.get("answer_description"), KINDS[self.kind].form
         if not described or own or form not in self.prompts.names():
             asked = [words(self.prompts.render("shared/steps"))] if steps else []
-            return " ".join([*asked, own or form] if described else asked)
+            labels = self.question.get("choices") or [] if self.kind == "label" else []
+            return " ".join([*asked, listing(own or form, labels)] if described else asked)
         if self.answers == "sentence" or self.prompts.replaces(form):  # a pack may replace the kind's own sentence
             return words(self.prompts.render(form, steps=steps, choices=self.question.get("choices") or []))
         return words(self.prompts.render("shared/answer_line", kind=self.kind, **self.form_slots()))
@@ -96,10 +97,19 @@ class PromptBuilder:
     def form_slots(self) -> dict[str, object]:
         """Return the values for a request for an answer's form; an option's choices are shown with their letters."""
         choices = self.question.get("choices") or [] if self.kind == "label" else []
-        return {"steps": self.steps, "value": self.value(), "choices": choices}
+        return {"steps": self.steps, "value": self._placeholder(), "choices": choices}
 
-    def value(self) -> str:
-        """Return the placeholder of an answer in a JSON form: "a number", or the task's own words."""
+    def value(self, *, again: bool = False) -> str:
+        """Return the placeholder of an answer in a JSON form, with the labels, and for a request `again` the options.
+
+        A first request shows the options with the question.
+        """
+        labels = self.question.get("choices") or [] if self.kind == "label" else []
+        choices = labels or (self.slots()["choices"] if again else [])
+        return listing(self._placeholder(), [str(choice) for choice in choices])
+
+    def _placeholder(self) -> str:
+        """Return "a number", or the task's own words."""
         own = self.question.get("answer_description") if "answer_description" in self.components else None
         return placeholder({"kind": self.kind, "answer_description": own})
 
@@ -203,6 +213,13 @@ class PromptBuilder:
         """True if the agent has documents, but not all of them."""
         mine = passages_of(self.question, self.owner)
         return bool(mine) and mine != passages_of(self.question, None)
+
+
+def listing(request: str, choices: Sequence[str]) -> str:
+    """Return a request for one of the choices, which are listed unless the request names them all."""
+    if all(choice.casefold() in request.casefold() for choice in choices):
+        return request
+    return f"{request.removesuffix('.')}: {', '.join(choices)}{'.' * request.endswith('.')}"
 
 
 def own_turn(message: Message, *, latest: bool = True) -> Turn:

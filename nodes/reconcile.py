@@ -70,9 +70,9 @@ class Stated:
     """True if the answer cannot be read; "unknown" can be read."""
 
 
-def form(builder: PromptBuilder) -> str:
-    """Return the JSON form that agents are asked for."""
-    return words(builder.prompts.render("reconcile/form", steps=builder.steps, value=builder.value()))
+def form(builder: PromptBuilder, *, again: bool = False) -> str:
+    """Return the JSON form that agents are asked for, `again` after a reply that cannot be read."""
+    return words(builder.prompts.render("reconcile/form", steps=builder.steps, value=builder.value(again=again)))
 
 
 def answer_turns(builder: PromptBuilder, samples: Sequence[str] = ()) -> tuple[Turn, ...]:
@@ -161,7 +161,7 @@ def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update
         read = stated(message.text, state, cut=message.cut)
         return read.error if read.unread else ""
 
-    board = say(run, state, ask, validate=validate, requested=form(builder), lacks_answer=lacks_answer)
+    board = say(run, state, ask, validate=validate, requested=form(builder, again=True), lacks_answer=lacks_answer)
     return {"board": board}
 
 

@@ -13,10 +13,12 @@ from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import Ask, Call, is_hooked
 from sottovoce.agents.hooked import WORDS
+from sottovoce.agents.hosted import EMPTY, REFUSAL
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.bounds import MOST_TOKENS
+from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import reply_to
 from sottovoce.nodes.context import RunContext
@@ -69,15 +71,27 @@ def say(
     """Ask, and ask again while `validate` finds an error, up to `retries` times; return all attempts.
 
     A repeated request describes the error and the `requested` form; with `show_failed` it follows the failed reply,
-    otherwise the prompt. If the last reply `lacks_answer`, the answer turn follows; otherwise it stays as it is, and
-    counts as an abstention. The board keeps the raw text of each attempt.
+    otherwise the prompt. A reply that was cut is repeated once, with twice the length. If the last reply
+    `lacks_answer`, the answer turn follows; otherwise it stays as it is, and counts as an abstention. The board keeps
+    the raw text of each attempt.
     """
     ask = replace(ask, turns=_noted_turns(run, state, ask.turns))
-    attempts, turns = list[Message](), ask.turns
+    attempts, turns, cut = list[Message](), ask.turns, False
+    usual = ask.max_tokens or getattr(run.model(ask.agent), "max_tokens", None) or run.settings.max_tokens
+    longest = usual
     while True:
-        message = _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
-        error = validate(message)
-        repeats = bool(error) and len(attempts) < retries
+        try:
+            message = _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
+        except ContextOverflow:
+            if longest == usual:
+                raise
+            longest, ask = usual, replace(ask, max_tokens=usual)  # the model has no room for twice the length
+            continue
+        error = unread(message, validate(message), longest)
+        was_cut, cut = cut, cut or CUT in message.notes
+        repeats = bool(error) and len(attempts) < retries and not (was_cut and CUT in message.notes)
+        if repeats and cut and not was_cut:
+            longest, ask = 2 * usual, replace(ask, max_tokens=2 * usual)
         missing = "" if repeats else lacks_answer(message)
         concludes = bool(missing) and run.settings.answer_turn != "off"
         if not (repeats or concludes):
@@ -92,6 +106,15 @@ def say(
             return [*attempts, _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
         request = run.prompts_of(ask.agent).render("shared/repair", complaint=error, form=requested)
         turns = (*turns, Turn("user", request))
+
+
+def unread(message: Message, error: str, longest: int = 0) -> str:
+    """Return why a reply has an error: rather than what it lacks, that it is not whole, was refused or is empty."""
+    if not error or not message.notes:
+        return error
+    if CUT in message.notes:
+        return f"it was cut off at {longest} tokens" if longest else f"it was {CUT}"
+    return next((note for note in message.notes if note == EMPTY or note.startswith(REFUSAL)), error)
 
 
 def say_answer(
@@ -192,7 +215,8 @@ def _attempt(
     turns = with_donors(run, state, ask.agent, escalated(run, state, ask.turns))
     silent = ask.silent and carries_all(run, ask.agent)
     ask = replace(ask, response_format=run.constraint(ask.response_format), turns=turns, silent=silent)
-    call = Call(ask, run.model(ask.agent), place, run.seed(state, ask.agent, ask.act, attempt), temperature, reason)
+    seed = run.seed(state, ask.agent, ask.act, attempt)
+    call = Call(ask, run.model(ask.agent), place, seed, temperature, reason, run.refused)
     reply = reply_to(call, state)
     message, (notes, numbers) = message_of(call, reply, run.order(ask.agent)), hearing(run, turns)
     if resampled is not None and message.source != HUMAN:

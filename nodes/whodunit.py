@@ -27,7 +27,7 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import say, unread
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages
 from sottovoce.settings import WhoDunit
 
@@ -101,7 +101,7 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
         messages = say(run, state, ask, validate=validate, retries=RETRIES, show_failed=False)
     done = action(messages[-1].full_text)
     if isinstance(done, Malformed):
-        return {"board": messages, "world": cancelled(world, agent, done.hint)}
+        return {"board": messages, "world": cancelled(world, agent, unread(messages[-1], done.hint))}
     line, after = step(game, world, agent, done, wording)
     blunders = [NOTES[each] for each in after["done"][-1]["blunders"]]
     known = described_knowledge(game, after, settings.speakers()[0])

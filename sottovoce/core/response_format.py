@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from sottovoce.core.any_types import JSONValue
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import UsageError
 
 UNKNOWN = "unknown"
@@ -64,13 +64,14 @@ class Form:
         object.__setattr__(self, "choices", tuple(self.choices))  # JSON has a list
 
     @classmethod
-    def of_object(cls, *names: str, **fields: Form | None) -> Form:
+    def of_object(cls, *names: str, may_be_empty: Collection[str] = (), **fields: Form | None) -> Form:
         """Return the format of a JSON object with these text fields in this order; `fields` have formats of their own.
 
-        Each field allows "unknown" if its own format does; free text may be "unknown" anyway.
+        Each field allows "unknown" if its own format does; free text may be "unknown" or empty anyway.
         """
         text = {"type": "string"}
         properties = {name: form.field if (form := fields.get(name)) else text for name in names}
+        properties |= {name: _or_empty(properties[name]) for name in may_be_empty}
         schema = {"type": "object", "properties": properties, "required": list(names), "additionalProperties": False}
         return cls(schema, unknown=False)
 
@@ -80,7 +81,8 @@ class Form:
         form = self.offered
         if form.schema is not None:
             return form.schema
-        return {"enum": [*form.choices]} if form.choices else {"type": "string", "pattern": f"^(?:{form.pattern})$"}
+        of_text: JSON = {"enum": [*form.choices]} if form.choices else {"pattern": f"^(?:{form.pattern})$"}
+        return {"type": "string", **of_text}  # strict schemas of OpenAI need the type
 
     @property
     def key(self) -> str:
@@ -105,13 +107,21 @@ def _with_unknown(values: tuple[JSONValue, ...]) -> tuple[JSONValue, ...]:
     return values if has else (*values, UNKNOWN)
 
 
+def _or_empty(schema: Schema) -> Schema:
+    """Return the schema of a text field with the empty text allowed."""
+    if "enum" in schema:
+        return {**schema, "enum": [*schema["enum"], ""]}
+    return {**schema, "pattern": f"{schema['pattern'][:-1]}?$"} if "pattern" in schema else schema
+
+
 def _offering(schema: Schema) -> Schema:
     """Return the schema with "unknown" allowed in each field that is not free text, at any depth."""
     if "enum" in schema:
         values = list(_with_unknown(tuple(schema["enum"])))
-        return {**{key: value for key, value in schema.items() if key != "type"}, "enum": values}
+        is_text = schema.get("type") == "string"
+        return {**{key: value for key, value in schema.items() if key != "type" or is_text}, "enum": values}
     if schema.get("type") in CLOSED or "pattern" in schema:
-        return {"anyOf": [schema, {"const": UNKNOWN}]}
+        return {"anyOf": [schema, {"type": "string", "const": UNKNOWN}]}
     offered = dict(schema)
     if "properties" in schema:
         offered["properties"] = {name: _offering(field) for name, field in schema["properties"].items()}

@@ -83,6 +83,7 @@ def test_a_provider_s_schema_offers_unknown_too() -> None:
     sent = structured(FakeListChatModel(responses=[], profile={"structured_output": True}), form)["response_format"]
 
     assert sent["json_schema"]["schema"]["properties"]["side"]["enum"] == ["left", "right", "unknown"]
+    assert sent["json_schema"]["strict"] is True
 
 
 def refusal(name: str) -> str:

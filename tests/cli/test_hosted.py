@@ -154,14 +154,46 @@ def test_a_provider_gets_the_schema_of_a_role(
     assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY}
 
 
-def test_a_cut_reply_is_asked_for_again_in_words(call: Call, provider: Provider, tmp_path: Path) -> None:
+def test_a_cut_reply_is_asked_for_again_with_twice_the_length(call: Call, provider: Provider, tmp_path: Path) -> None:
+    # OpenAI's client raises an error for a reply in a format that was cut; the error holds the reply so far.
     provider.longest = 40
 
     answer = together(call, "reconcile", [MINI], tmp_path, "--agents", 2, "--answer-turn", "off")
 
-    by_schema = ["response_format" in request for request in provider.asked]
-    assert answer.code == 0 and sum(by_schema) == len(by_schema) / 2
-    assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY[:40]}
+    assert answer.code == 0 and all("response_format" in request for request in provider.asked)
+    lengths = [request["max_completion_tokens"] for request in provider.asked]
+    assert sorted(lengths) == [6] * (len(lengths) // 2) + [12] * (len(lengths) // 2)
+    messages = load_run(tmp_path / "run").only.messages
+    assert {message.text for message in messages} == {REPLY[:40]} and all(message.cut for message in messages)
+    assert "cannot be read: it was cut off at 12 tokens" in messages[-1].notes
+
+
+@dataclass
+class Choosy(Provider):
+    """Refuses parameters as OpenAI's models that reason do, one in each answer."""
+
+    def answer(self, request: dict[str, Any], key: str) -> tuple[int, str, str]:
+        for name in ("temperature", "stop", "response_format"):
+            if name in request:
+                self.asked.append(request)
+                said = f"Unsupported parameter: '{name}' is not supported with this model."
+                about = {"type": "invalid_request_error", "param": name, "code": "unsupported_parameter"}
+                return 400, "application/json", json.dumps({"error": {"message": said, **about}})
+        return super().answer(request, key)
+
+
+def test_what_a_server_refuses_is_left_out_and_noted_once_in_a_run(
+    call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with served(Choosy(), monkeypatch) as choosy:
+        answer = together(call, "reconcile", [MINI], tmp_path, "--agents", 2, "--temperature", 0.5)
+
+    notes = [note for message in load_run(tmp_path / "run").only.messages for note in message.notes]
+    assert answer.code == 0 and not any({"temperature", "response_format"} & {*asked} for asked in choosy.asked[-2:])
+    assert sorted(note for note in notes if "refuses" in note) == [  # both agents of the first round may be refused
+        "its server refuses `response_format`, which is left out from now on",
+        "its server refuses `temperature`, which is left out from now on",
+    ]
 
 
 def test_a_failure_of_a_hosted_model_is_recorded(
@@ -254,3 +286,14 @@ def test_tokens_that_a_server_does_not_tell_are_not_counted_as_none(
     assert f"1 call, {tokens}, " in " ".join(answer.out.split())
     found = load_run(tmp_path / "run").only.result()
     assert (found.tokens_out is None) == (tokens == "tokens not reported")
+
+
+def test_a_refusal_is_named(call: Call, odd: Odd, tmp_path: Path) -> None:
+    delta = {"role": "assistant", "content": None, "refusal": "I can't help with that."}
+    odd.says = streamed(_choice(delta=delta, finish_reason="stop"))
+
+    together(call, "reconcile", [MINI], tmp_path, "--agents", 2, "--answer-turn", "off")
+
+    first = load_run(tmp_path / "run").only.messages[0]
+    assert first.notes[0] == 'it was refused by its model: "I can\'t help with that."'
+    assert first.notes[1] == f"asked again: {first.notes[0]}"

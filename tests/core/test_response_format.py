@@ -30,6 +30,9 @@ def test_none_and_several_are_refused(given: dict[str, Any], complaint: str) -> 
         Form(**given)
 
 
+TEXT = {"type": "string", "const": "unknown"}
+
+
 @pytest.mark.parametrize(
     ("given", "offered"),
     [
@@ -38,7 +41,7 @@ def test_none_and_several_are_refused(given: dict[str, Any], complaint: str) -> 
         ({"pattern": "a|b", "after": "So:"}, {"pattern": "(?:a|b)|unknown", "after": "So:"}),
         ({"schema": {"type": "string"}}, {"schema": {"type": "string"}}),
         ({"schema": {"enum": [1, 2], "type": "integer"}}, {"schema": {"enum": [1, 2, "unknown"]}}),
-        ({"schema": {"type": "number"}}, {"schema": {"anyOf": [{"type": "number"}, {"const": "unknown"}]}}),
+        ({"schema": {"type": "number"}}, {"schema": {"anyOf": [{"type": "number"}, TEXT]}}),
         (
             {"schema": {"properties": {"a": {"items": {"enum": ["x"]}}}}},
             {"schema": {"properties": {"a": {"items": {"enum": ["x", "unknown"]}}}}},
@@ -59,10 +62,21 @@ def test_fields_of_an_object_are_texts_or_in_forms_of_their_own() -> None:
     assert form.schema is not None and form.schema["required"] == ["why", "answer", "sure"]
     assert form.schema["properties"] == {
         "why": {"type": "string"},
-        "answer": {"enum": ["A", "B", "unknown"]},
+        "answer": {"type": "string", "enum": ["A", "B", "unknown"]},
         "sure": {"type": "string", "pattern": "^(?:0|1)$"},
     }
     assert form.offered is form
+
+
+def test_a_field_that_a_prompt_lets_empty_may_be_empty() -> None:
+    choices, number = Form(choices=("A", "B")), Form(pattern="[0-9]+")
+    form = Form.of_object("a", "b", "c", may_be_empty=("a", "b", "c"), a=choices, b=number)
+
+    assert form.schema is not None and form.schema["properties"] == {
+        "a": {"type": "string", "enum": ["A", "B", "unknown", ""]},
+        "b": {"type": "string", "pattern": "^(?:(?:[0-9]+)|unknown)?$"},
+        "c": {"type": "string"},
+    }
 
 
 def test_a_form_survives_json() -> None:

@@ -92,6 +92,14 @@ def test_fields_take_unknown_beside_what_they_are(field: dict[str, Any], taken: 
     assert all(takes(Form(schema, unknown=False), each) == (UNKNOWN not in each) for each in texts)
 
 
+@pytest.mark.parametrize("field", [Form(choices=("x", "y")), Form(pattern="[0-9]+")])
+def test_a_field_may_be_empty_where_the_form_says_so(field: Form) -> None:
+    closed, opened = Form.of_object("f", f=field), Form.of_object("f", may_be_empty=("f",), f=field)
+
+    assert [takes(form, '{"f": ""}') for form in (closed, opened)] == [False, True]
+    assert takes(opened, '{"f": "unknown"}') and not takes(opened, '{"f": "z"}')
+
+
 def test_a_pattern_is_kept_together_beside_unknown() -> None:
     form = Form(pattern="a|b+", after="Answer:")
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
+from sottovoce.nodes import mad, reconcile
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Document, Question
 from sottovoce.prompts.packs import SHIPPED
@@ -202,3 +204,34 @@ def test_a_pack_may_ask_for_no_form_at_all(tmp_path: Path) -> None:
     parts: tuple[Part, ...] = view(pack=tmp_path).independent()[0].parts
 
     assert parts == (ASKED,)
+
+
+LABELS = ["True", "False", "Not enough info"]
+FORMS = [
+    lambda builder, again: reconcile.form(builder, again=again),
+    lambda builder, again: mad.verdict_form(builder, ["affirmative", "negative"], again=again),
+    lambda builder, again: mad.judgement_form(builder, again=again),
+]
+
+
+@pytest.mark.parametrize("pack", ["", "reconcile", "mad"])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_form_lists_the_labels_and_a_repeated_one_the_options_too(form: Any, again: bool, pack: str) -> None:
+    # Seen: ReConcile and MAD's moderator never listed them, and "answer": "True" could not be read.
+    prompts = Prompts(SHIPPED / "paper" / pack) if pack else Prompts()
+    label, option = (
+        PromptBuilder(prompts, {"question": "Is it so?", "kind": kind, "choices": LABELS}, None)
+        for kind in ("label", "option")
+    )
+
+    assert ": True, False, Not enough info" in form(label, again)
+    assert (": (A) True, (B) False, (C) Not enough info" in form(option, again)) is again
+
+
+def test_labels_that_a_task_s_own_words_name_are_not_listed_again() -> None:
+    own = "Reply with true, false or not enough info."
+    question = Question(question="?", kind="label", choices=LABELS, answer_description=own)
+    assert PromptBuilder(Prompts(), question, None).form().endswith(own)
+    other: Question = {**question, "answer_description": "Give the verdict."}
+    assert PromptBuilder(Prompts(), other, None).form().endswith("Give the verdict: True, False, Not enough info.")

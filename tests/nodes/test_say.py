@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.ask import Call
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Place
 from sottovoce.channels.store import PayloadRef, text_digest
+from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import node
 from sottovoce.nodes.context import RunContext
@@ -31,16 +35,18 @@ def unless_action(message: Message) -> str:
     return "" if text.startswith("Action:") else f"{text!r} is no action"
 
 
-def said(*replies: str, board: list[Message] = [], begun: str = "", **how: Any) -> tuple[list[Message], Any]:  # noqa: B006
+def said(
+    *replies: str, board: Sequence[Message] = (), begun: str = "", model: Any = ScriptedChatModel, **how: Any
+) -> tuple[list[Message], Any]:
     """The messages of one act whose model gives these replies, and the model."""
 
     def act(run: Run, state: Discussion, agent: str) -> Update:
         question = ask(agent, "Act.", prefill=begun)
         return {"board": say(run, state, question, validate=unless_action, requested="Action: ...", **how)}
 
-    model = ScriptedChatModel([*replies])
-    update = node(framed(model).contexts, act, "zoe", "zoe").invoke(state_of(board=board))
-    return [Message.from_dict(each) for each in update["board"]], model
+    made = model([*replies])
+    update = node(framed(made).contexts, act, "zoe", "zoe").invoke(state_of(board=[*board]))
+    return [Message.from_dict(each) for each in update["board"]], made
 
 
 @pytest.mark.parametrize("repairs", [0, 1, 3])
@@ -56,6 +62,56 @@ def test_it_is_asked_again_as_often_as_repairs_are_left_and_all_attempts_are_kep
         (f"cannot be read: '{replies[-1]}' is no action",),
     ]
     assert len({asked.options["seed"] for asked in model.calls}) == repairs + 1
+
+
+class Cut(ScriptedChatModel):
+    """Is cut at its limit as long as its replies begin so, and has no room for more than `room` tokens."""
+
+    room: int = 10**6
+
+    def _generate(self, *args: Any, max_tokens: int = 512, **more: Any) -> ChatResult:
+        if max_tokens > self.room:
+            raise ContextOverflow("the prompt has 9 tokens")
+        result = super()._generate(*args, max_tokens=max_tokens, **more)
+        message = result.generations[0].message
+        if message.text.startswith("Cut"):
+            message.response_metadata["finish_reason"] = "length"
+        return result
+
+
+def lengths(model: ScriptedChatModel) -> list[int]:
+    return [call.options["max_tokens"] for call in model.calls]
+
+
+@pytest.mark.parametrize("retries", [1, 20])
+def test_a_reply_that_was_cut_is_asked_for_once_more_with_twice_the_length(retries: int) -> None:
+    # Seen: WhoDunit asked twenty times, with "There was no JSON object", and was cut twenty times.
+    messages, model = said("Cut a", "Cut b", ACTION, model=Cut, retries=retries)
+
+    assert [message.text for message in messages] == ["Cut a", "Cut b"] and lengths(model) == [512, 1024]
+    assert [message.notes[-1] for message in messages] == [
+        "asked again: it was cut off at 512 tokens", "cannot be read: it was cut off at 1024 tokens",
+    ]  # fmt: skip
+    assert "This cannot be read: it was cut off at 512 tokens." in model.calls[-1].text
+
+
+def test_after_a_whole_reply_it_is_asked_on_as_often_as_it_may() -> None:
+    messages, model = said("Hm", "Cut a", "Hm", ACTION, model=Cut, retries=5)
+
+    assert messages[-1].text == ACTION and lengths(model) == [512, 512, 1024, 1024]
+
+
+def test_without_room_for_twice_the_length_it_is_asked_for_the_same() -> None:
+    messages, model = said("Cut a", ACTION, model=partial(Cut, room=600))
+
+    assert messages[-1].text == ACTION and lengths(model) == [512, 512]
+
+
+@pytest.mark.parametrize(("reply", "why"), [("", "it is empty"), ("  \n", "it is empty")])
+def test_an_empty_reply_of_a_hosted_model_is_named(reply: str, why: str) -> None:
+    messages, _ = said(reply, ACTION, model=partial(ScriptedChatModel, hooked=False))
+
+    assert messages[0].notes == (why, f"asked again: {why}")
 
 
 @pytest.mark.parametrize("at", [0, 1, 3])

@@ -1,0 +1,118 @@
+"""Parameters that the server of a hosted model refuses: read from its error, and left out of later calls.
+
+OpenAI's models that reason refuse `temperature` and `stop`, and some servers want another name for the length of a
+reply; they say so in an error 400. A value out of range is the caller's mistake, so that error stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage
+
+from sottovoce.agents.hosted import chain, status_of
+from sottovoce.core.any_types import Keywords, Untyped
+
+OF_SERVERS = {
+    "temperature": r"temperature",
+    "stop": r"['\"`](?:stop|stop_sequences|stopSequences)['\"`]|stop[ _]sequences?|parameter:? stop|stop parameter",
+    "max_tokens": r"max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens",
+    "response_format": r"response[_ ]format|json_schema|output_format|output_config|structured outputs?",
+}
+"""Patterns of servers' names for the options of a call that it can do without."""
+INSTEAD = re.compile(r"\buse ['\"`]?(max_\w+)", re.IGNORECASE)
+REFUSED = (None, 400, 405, 422)
+"""HTTP statuses of a refused request; a client that refuses a parameter by itself has none."""
+REFUSES = re.compile(
+    r"unsupported|not (?:\w+ )?(?:support|allow|permit|accept)|n[o']t support|unavailable|not available|deprecated|"
+    r"unrecogni[sz]ed|unknown|unexpected|extra (?:inputs|fields)|allowed values|only \S+ is allowed|"
+    r"cannot (?:both )?be (?:used|set|specified)|invalid schema",
+    re.IGNORECASE,
+)
+THOUGHTS = re.compile(r"\A\s*(?:.*</think(?:ing)?>\s*)?", re.DOTALL)
+"""What no stop string cuts: thoughts of servers that leave them in the text."""
+
+
+@dataclass(eq=False)
+class Refused:
+    """The parameters that servers refused in a run, by model; a run shares it, so that each is refused once."""
+
+    by_model: dict[str, dict[str, str]] = field(default_factory=dict)
+    """For each refused option the name that the server wants instead, or an empty text."""
+    _lock: Untyped = field(default_factory=Lock, repr=False)
+
+    def sent(self, model: BaseChatModel, options: dict[str, Keywords]) -> tuple[BaseChatModel, dict[str, Keywords]]:
+        """Return the model and the options of a call without what its server refused."""
+        refused = self.by_model.get(_key(model), {}) if self.by_model else {}
+        own = _own(model, refused)
+        sent = {name: value for name, value in options.items() if name not in refused}
+        length = options.get("max_tokens") or next((value for name, value in own.items() if "max" in name), None)
+        if refused.get("max_tokens") and length:
+            sent[refused["max_tokens"]] = length
+        return (model.model_copy(update=dict.fromkeys(own)) if own else model), sent
+
+    def learn(self, model: BaseChatModel, sent: dict[str, Keywords], error: Exception) -> list[str]:
+        """Remember what an error refuses of a call, and return a note on each parameter that is new to the run.
+
+        Raises:
+            Exception: the error itself, if it refuses nothing of what was sent.
+        """
+        found = refused_in(error, [*sent, *_own(model, OF_SERVERS)])
+        if not found:
+            raise error
+        with self._lock:
+            known = self.by_model.setdefault(_key(model), {})
+            notes = [_note(name, instead) for name, instead in found.items() if name not in known]
+            known |= {name: "" if known.get(name) in sent else instead for name, instead in found.items()}
+        return notes
+
+
+def refused_in(error: BaseException, sent: Iterable[str]) -> dict[str, str]:
+    """Return the sent options that an error refuses, each with the name that the server wants instead, if any.
+
+    >>> refused_in(ValueError("Unsupported: 'max_tokens'. Use 'max_completion_tokens' instead."), ["max_tokens"])
+    {'max_tokens': 'max_completion_tokens'}
+    """
+    errors, sent = list(chain(error)), " ".join(sent)
+    said = " ".join(map(str, errors))
+    if not all(status_of(each) in REFUSED for each in errors) or not REFUSES.search(said):
+        return {}
+    named = " ".join(f"'{name}'" for each in errors if isinstance(name := getattr(each, "param", None), str)) or said
+    instead = INSTEAD.search(said)
+    return {
+        name: instead[1] if instead and name == "max_tokens" else ""
+        for name, pattern in OF_SERVERS.items()
+        if re.search(pattern, named) and re.search(pattern, re.sub(r"\w+", r"'\g<0>'", sent))
+    }
+
+
+def cut_at(reply: AIMessage, stop: Iterable[str]) -> AIMessage:
+    """Return a reply cut at the first of the strings at which its server was not asked to stop."""
+    text = str(reply.text)
+    start = THOUGHTS.match(text)
+    begin = start.end() if start else 0
+    ends = [at for each in stop if (at := text.find(each, begin)) >= 0]
+    return reply.model_copy(update={"content": text[: min(ends)]}) if ends else reply
+
+
+def _note(name: str, instead: str) -> str:
+    return f"its server refuses `{name}`, which is " + (f"sent as `{instead}`" if instead else "left out from now on")
+
+
+def _own(model: BaseChatModel, names: Iterable[str]) -> dict[str, Keywords]:
+    """Return the values that a model itself has for options, by the names of its fields."""
+    fields = [name for name in type(model).model_fields for each in names if re.fullmatch(OF_SERVERS[each], name)]
+    return {name: value for name in fields if (value := getattr(model, name)) is not None}
+
+
+def _key(model: BaseChatModel) -> str:
+    """Return what tells a model and its server apart from others."""
+    about = model._get_ls_params()
+    server = next(
+        (value for name in ("openai_api_base", "base_url", "endpoint") if (value := getattr(model, name, None))), ""
+    )
+    return f"{about.get('ls_provider')} {about.get('ls_model_name')} {server}"

@@ -1,0 +1,199 @@
+"""What servers refuse of a call is left out of it, and of later ones; all else that they refuse is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
+
+from sottovoce.agents.ask import Ask, Call
+from sottovoce.agents.parameters import Refused, cut_at, refused_in
+from sottovoce.channels.message import Place, Turn
+from tests.tables import each_row
+
+SENT = ["temperature", "stop", "max_tokens", "response_format"]
+
+
+class Answered(Exception):
+    """An error of a provider's client."""
+
+    def __init__(self, message: str, status: int | None = 400, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status_code, self.param = status, param
+
+
+@each_row(
+    ("error", "refused"),
+    [
+        # OpenAI
+        (Answered("Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value is "
+                  "supported.", param="temperature"), {"temperature": ""}),
+        (Answered("Unsupported parameter: 'stop' is not supported with this model.", param="stop"), {"stop": ""}),
+        (Answered("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' "
+                  "instead.", param="max_tokens"), {"max_tokens": "max_completion_tokens"}),
+        (Answered("Invalid schema for response_format 'reply': In context=(), 'pattern' is not permitted.",
+                  param="response_format"), {"response_format": ""}),
+        # Anthropic, DeepSeek, Groq, Moonshot, Mistral, LiteLLM, Google, a client by itself
+        (Answered("{'type': 'invalid_request_error', 'message': '`temperature` is deprecated for this model.'}"),
+         {"temperature": ""}),
+        (Answered("This response_format type is unavailable now"), {"response_format": ""}),
+        (Answered("'response_format.type' : value is not one of the allowed values ['text','json_object']"),
+         {"response_format": ""}),
+        (Answered("invalid temperature: only 1 is allowed for this model"), {"temperature": ""}),
+        (Answered('{"type":"extra_forbidden","loc":["body","stop"],"msg":"Extra inputs are not permitted"}', 422),
+         {"stop": ""}),
+        (Answered("openai does not support parameters: ['temperature', 'stop'], for model=o1"),
+         {"temperature": "", "stop": ""}),
+        (Answered("400 INVALID_ARGUMENT. Unknown name \"response_format\": Cannot find field.", None),
+         {"response_format": ""}),
+        (TypeError("create() got an unexpected keyword argument 'stop'"), {"stop": ""}),
+        # errors of the caller, and of others
+        (Answered("temperature: range: 0..1"), {}),
+        (Answered("max_tokens is too large: 100000. This model supports at most 16384 completion tokens.",
+                  param="max_tokens"), {}),
+        (Answered("Unsupported parameter: 'messages[0].name'", param="messages[0].name"), {}),
+        (Answered("Your key is not allowed to use temperature", 401), {}),
+        (Answered("The server had to stop: unknown error", 400), {}),
+        (TimeoutError("temperature is not supported"), {"temperature": ""}),
+    ],
+)  # fmt: skip
+def test_an_error_says_which_parameter_its_server_refuses(error: Exception, refused: dict[str, str]) -> None:
+    assert refused_in(error, SENT) == refused
+
+
+def test_what_was_not_sent_is_not_refused() -> None:
+    assert refused_in(Answered("'stop' is not supported", param="stop"), ["temperature"]) == {}
+
+
+class Choosy(FakeListChatModel):
+    """Refuses one parameter after another, as the models of OpenAI that reason do."""
+
+    responses: list[str] = Field(default=[])
+    model: str = "o9"
+    temperature: float | None = None
+    max_tokens: int | None = None
+    refuses: dict[str, str] = Field(default={})
+    calls: list[dict[str, Any]] = Field(default=[])
+    says: str = "Answer: 4\nAnd so on."
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kw: Any
+    ) -> ChatResult:
+        own = {name: value for name in ("temperature", "max_tokens") if (value := getattr(self, name)) is not None}
+        sent = own | kw | ({"stop": stop} if stop else {})
+        self.calls.append(sent)
+        for name, instead in self.refuses.items():
+            if name in sent:
+                use = f" Use '{instead}' instead." if instead else ""
+                raise Answered(f"Unsupported parameter: '{name}' is not supported with this model.{use}", param=name)
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.says))])
+
+
+def called(model: Choosy, refused: Refused, temperature: float | None = 0.0, **more: Any) -> AIMessage:
+    ask = Ask("zoe", "think", (Turn("user", ("2 + 2?",)),), stop=("\n",), **more)
+    return Call(ask, model, Place(0, 0, 0, "zoe", "think", 0), 7, temperature, refused=refused).invoke({})
+
+
+REFUSES = {"temperature": "", "stop": "", "max_tokens": "max_completion_tokens"}
+
+
+def test_a_call_is_made_again_without_what_its_server_refuses_and_later_ones_never_send_it() -> None:
+    model, refused = Choosy(refuses=REFUSES), Refused()
+
+    first, second = called(model, refused, max_tokens=9), called(model, refused, max_tokens=7)
+
+    assert [len(sent) for sent in model.calls] == [3, 2, 1, 1, 1]
+    assert model.calls[-2:] == [{"max_completion_tokens": 9}, {"max_completion_tokens": 7}]
+    assert first.text == second.text == "Answer: 4"  # the stop string is ours to find
+    assert first.additional_kwargs["notes"] == [
+        "its server refuses `temperature`, which is left out from now on",
+        "its server refuses `stop`, which is left out from now on",
+        "its server refuses `max_tokens`, which is sent as `max_completion_tokens`",
+    ]
+    assert "notes" not in second.additional_kwargs
+
+
+def test_another_agent_with_the_same_model_does_not_send_it_and_one_with_another_model_does() -> None:
+    model, refused = Choosy(refuses=REFUSES), Refused()
+    called(model, refused)
+    same, other = Choosy(refuses=REFUSES), Choosy(model="o1")
+
+    called(same, refused), called(other, refused)
+
+    assert same.calls == [{}] and other.calls == [{"temperature": 0.0, "stop": ["\n"]}]
+
+
+def test_the_values_of_a_model_that_a_user_made_are_left_out_too() -> None:
+    model = Choosy(refuses=REFUSES, temperature=0.5, max_tokens=9)
+
+    reply = called(model, Refused(), temperature=None)
+
+    assert model.calls[-1] == {"max_completion_tokens": 9} and reply.text == "Answer: 4"
+
+
+async def test_an_async_call_is_made_again_too() -> None:
+    model = Choosy(refuses=REFUSES)
+    ask = Ask("zoe", "think", (Turn("user", ("2 + 2?",)),))
+
+    reply = await Call(ask, model, Place(0, 0, 0, "zoe", "think", 0), 7, 0.0).ainvoke({})
+
+    assert reply.text.startswith("Answer: 4") and model.calls == [{"temperature": 0.0}, {}]
+
+
+def test_a_server_that_refuses_the_replacement_too_gets_neither() -> None:
+    model = Choosy(refuses={"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"})
+
+    called(model, Refused(), temperature=None, max_tokens=9)
+
+    assert [sorted(sent) for sent in model.calls] == [
+        ["max_tokens", "stop"],
+        ["max_completion_tokens", "stop"],
+        ["stop"],
+    ]
+
+
+def test_an_error_about_something_else_stays() -> None:
+    with pytest.raises(Answered, match="'seed' is not supported"):
+        called(Unwilling(), Refused())
+
+
+class Unwilling(Choosy):
+    def _generate(self, *args: Any, **more: Any) -> ChatResult:
+        raise Answered("Unsupported parameter: 'seed' is not supported with this model.", param="seed")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Answer: 4\nmore", "Answer: 4"),
+        ("\nAnswer: 4\nmore", "\nAnswer: 4"),
+        ("<think>\n2 and 2\n</think>\n\nAnswer: 4\nmore", "<think>\n2 and 2\n</think>\n\nAnswer: 4"),
+        ("Answer: 4", "Answer: 4"),
+    ],
+)
+def test_a_stop_string_ends_a_reply_but_neither_its_thoughts_nor_its_first_line(text: str, left: str) -> None:
+    assert cut_at(AIMessage(text), ["\n"]).text == left
+
+
+@each_row(
+    ("reply", "note"),
+    [
+        (
+            AIMessage("", additional_kwargs={"refusal": "I can't help."}),
+            'it was refused by its model: "I can\'t help."',
+        ),
+        (AIMessage([{"type": "refusal", "refusal": "No."}]), 'it was refused by its model: "No."'),
+        (AIMessage("", response_metadata={"stop_reason": "refusal"}), "it was refused by its model"),
+        (AIMessage(" \n"), "it is empty"),
+    ],
+)
+def test_a_refusal_and_an_empty_reply_are_named(reply: AIMessage, note: str) -> None:
+    class Says(Choosy):
+        def _generate(self, *args: Any, **more: Any) -> ChatResult:
+            return ChatResult(generations=[ChatGeneration(message=reply)])
+
+    assert called(Says(), Refused()).additional_kwargs["notes"] == [note]
