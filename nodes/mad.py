@@ -57,7 +57,7 @@ def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     form = verdict_form(builder, order, again=True)
     # Reasons first, so that the rest can follow from them.
     fields = {PREFERENCE: EITHER, ANSWER: form_of(state)}
-    kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, may_be_empty=(ANSWER,), **fields)
+    kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, **fields).may_be_empty(ANSWER)
     ask = Ask(agent, "moderate", turns, kept_to, protocol="nl")
     messages = say(run, state, ask, validate=lambda message: verdict(message.text, state).error, requested=form)
     return {"board": messages, "turn": state["turn"] + 1}

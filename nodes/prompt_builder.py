@@ -104,9 +104,9 @@ class PromptBuilder:
 
         A first request shows the options with the question.
         """
-        labels = self.question.get("choices") or [] if self.kind == "label" else []
-        choices = labels or (self.slots()["choices"] if again else [])
-        return listing(self._placeholder(), [str(choice) for choice in choices])
+        choices = self.question.get("choices") or []
+        listed = choices if self.kind == "label" else lettered(choices) if again and self.kind == "option" else []
+        return listing(self._placeholder(), listed)
 
     def _placeholder(self) -> str:
         """Return "a number", or the task's own words."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from sottovoce.core.any_types import JSON, JSONValue
@@ -64,16 +64,21 @@ class Form:
         object.__setattr__(self, "choices", tuple(self.choices))  # JSON has a list
 
     @classmethod
-    def of_object(cls, *names: str, may_be_empty: Collection[str] = (), **fields: Form | None) -> Form:
+    def of_object(cls, *names: str, **fields: Form | None) -> Form:
         """Return the format of a JSON object with these text fields in this order; `fields` have formats of their own.
 
         Each field allows "unknown" if its own format does; free text may be "unknown" or empty anyway.
         """
         text = {"type": "string"}
         properties = {name: form.field if (form := fields.get(name)) else text for name in names}
-        properties |= {name: _or_empty(properties[name]) for name in may_be_empty}
         schema = {"type": "object", "properties": properties, "required": list(names), "additionalProperties": False}
         return cls(schema, unknown=False)
+
+    def may_be_empty(self, *names: str) -> Form:
+        """Return the format of an object in which these text fields may be empty."""
+        assert self.schema is not None, "only an object has fields"
+        fields = self.schema["properties"]
+        return replace(self, schema={**self.schema, "properties": fields | {n: _or_empty(fields[n]) for n in names}})
 
     @property
     def field(self) -> Schema:

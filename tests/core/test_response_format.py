@@ -70,7 +70,7 @@ def test_fields_of_an_object_are_texts_or_in_forms_of_their_own() -> None:
 
 def test_a_field_that_a_prompt_lets_empty_may_be_empty() -> None:
     choices, number = Form(choices=("A", "B")), Form(pattern="[0-9]+")
-    form = Form.of_object("a", "b", "c", may_be_empty=("a", "b", "c"), a=choices, b=number)
+    form = Form.of_object("a", "b", "c", a=choices, b=number).may_be_empty("a", "b", "c")
 
     assert form.schema is not None and form.schema["properties"] == {
         "a": {"type": "string", "enum": ["A", "B", "unknown", ""]},
