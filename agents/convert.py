@@ -140,7 +140,7 @@ def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float,
         response_metadata={
             "model_name": payload.label.model,
             "model_provider": PROVIDER,
-            "finish_reason": reply.finish,
+            "finish_reason": "length" if reply.finish == "length" else "stop",  # as other providers say
             "protocol": payload.label.protocol,
         },
         usage_metadata=UsageMetadata(

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
@@ -52,6 +52,13 @@ STREAMING = "streaming"
 """An old argument of LangChain's models; it has no effect here, since every call can stream."""
 OF_ENGINES = {"memory": (None,), "exact": (None, False)}
 """Fields that an engine is made with, and their values that a loaded model's engine may have anyway."""
+OF_CALLS = (
+    *("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "seed", "stop"),
+    *("speaks", "silent", "prefill", "response_format", "tools", "tool_choice"),
+)
+"""Arguments of a call."""
+CACHED = ("loaded", "channel", "payloads")
+"""Properties that a copy computes for itself, from fields that may be others."""
 
 
 class HookedChatModel(BaseChatModel):
@@ -156,6 +163,29 @@ class HookedChatModel(BaseChatModel):
 
         return self.store or PayloadStore()
 
+    def __copy__(self) -> Self:
+        """Return a copy that shares the loaded model, by its name or as the field `preloaded`."""
+        copied = super().__copy__()
+        for name in CACHED:
+            vars(copied).pop(name, None)
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """Return a deep copy of all but the weights and the store, which it shares."""
+        shared = {id(each): each for each in (self.preloaded, self.store) if each is not None}
+        return super(HookedChatModel, self.__copy__()).__deepcopy__({**(memo or {}), **shared})
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Return the state to pickle: weights are named by it, not included.
+
+        Raises:
+            UsageError: the weights have no name, since the model was given loaded.
+        """
+        if self.preloaded is not None:
+            raise UsageError("a chat model of a loaded model cannot be pickled; name the model in its field `model`")
+        state = super().__getstate__()
+        return {**state, "__dict__": {name: each for name, each in vars(self).items() if name not in CACHED}}
+
     @property
     def _llm_type(self) -> str:
         return "sottovoce"
@@ -169,6 +199,8 @@ class HookedChatModel(BaseChatModel):
         from sottovoce.channels.protocol import Speech
         from sottovoce.models import Ids
 
+        if unknown := sorted(kwargs.keys() - {*OF_CALLS}):
+            raise UsageError(f"{nearest('argument of a call:', unknown[0], OF_CALLS)}; did you mean that?")
         start = Turn("assistant", parts_of(kwargs.get("prefill", "")))
         tools = Tools.of(self.loaded, kwargs)
         loaded = tools.loaded if tools else self.loaded

@@ -154,6 +154,10 @@ class PayloadStore:
         with _open_lock:
             _open.add(self)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle or copy a store as its folder: files are named, not included."""
+        return type(self), (self.root,), {"_cache_bytes": self._cache_bytes, "on_missing": self.on_missing}
+
     def put(self, payload: Payload) -> PayloadRef:
         """Write a payload and return its reference; equal payloads share one file."""
         data = payload.to_bytes()

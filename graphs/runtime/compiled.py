@@ -7,7 +7,7 @@ runs one discussion after another, each as in a new thread; the checkpoints stor
 from __future__ import annotations
 
 from asyncio import to_thread
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import aclosing, contextmanager
 from itertools import chain
 from typing import Any, get_type_hints
@@ -55,14 +55,17 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         """Stream as LangGraph does.
 
         Raises:
-            RequestError: a question came in the middle of a discussion, or the state to continue from is invalid.
+            RequestError: a question came in the middle of a discussion, or the state to continue from is invalid; or
+                `configurable` has a setting, which belongs into `context`.
         """
+        self._check_settings(config, options.get("context"))
         if thread := self._own_thread(config):
             self._check_entry(input, self.get_state(thread))
         yield from super().stream(input, config, **options)
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncGenerator[Any]:
         """Stream as LangGraph does. Errors: see `stream`."""
+        self._check_settings(config, options.get("context"))
         if thread := self._own_thread(config):
             # A check may read prompts of the model, and a server refuses to wait for files in its event loop.
             await to_thread(self._check_entry, input, await self.aget_state(thread))
@@ -106,6 +109,17 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         now = await super().aget_state(config)
         before = await super().aget_state(_at(config, now))
         return await super().abulk_update_state(config, await to_thread(self._checked_edits, before, supersteps))
+
+    def _check_settings(self, config: RunnableConfig | None, context: Any) -> None:  # Any: settings, plain or not
+        """Refuse settings in `configurable`, which nobody reads there, unless the context has them, as on a server."""
+        fields = getattr(self.builder.context_schema, "model_fields", {})
+        known = context if isinstance(context, Mapping) else getattr(context, "model_fields_set", ())
+        given = merge_configs(self.config, config).get("configurable", {})
+        if not is_nested() and (lost := [name for name in given if name in fields and name not in known]):
+            raise RequestError(
+                f"configurable has the setting {lost[0]!r}, which is not read there; give settings as "
+                f"context={{{lost[0]!r}: ...}}"
+            )
 
     def _own_thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
         """Return the config of this graph's own thread; None without one, or inside another graph."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import json
-from collections.abc import Iterator
+import pickle  # noqa: TID251  # as a pool of processes does
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -360,3 +362,85 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 def test_wrong_options_are_refused_before_a_model_is_looked_for(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(options))):
         _ = HookedChatModel(model="nowhere/to-be-found", protocol="kv", options=options).loaded
+
+
+# Copies
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny model in a folder."""
+    root = tmp_path_factory.mktemp("model")
+    tiny_model().save_pretrained(root)
+    tiny_tokenizer().save_pretrained(root)
+    return str(root)
+
+
+COPIES: dict[str, Callable[[HookedChatModel], HookedChatModel]] = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "model_copy": HookedChatModel.model_copy,
+    "model_copy deep": lambda model: model.model_copy(deep=True),
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+}
+
+
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("protocol", ["nl", "cipher"])
+def test_a_used_model_is_copied_without_its_weights(way: str, protocol: str, folder: str, store: PayloadStore) -> None:
+    model = HookedChatModel(model=folder, protocol=protocol, store=store, max_tokens=8, seed=1, temperature=0)
+    model = model.model_copy(update={"hearers": (HookedChatModel(model=folder, store=store),)})
+    reply = model.invoke(QUESTION)
+
+    copied = COPIES[way](model)
+
+    assert copied is not model and copied.loaded is model.loaded and copied.hearers[0].loaded is model.loaded
+    assert copied.payloads.root == store.root and copied.invoke(QUESTION).text == reply.text
+    assert len(pickle.dumps(model)) < 5_000
+
+
+def test_a_copy_takes_over_nothing_that_its_new_fields_change(folder: str, store: PayloadStore) -> None:
+    model = HookedChatModel(model=folder, store=store, max_tokens=4)
+    model.invoke(QUESTION)
+
+    other = model.model_copy(update={"protocol": "cipher", "exact": True})
+
+    assert other.channel.name == "cipher" and model.channel.name == "nl"
+    assert other.loaded.engine is not model.loaded.engine
+    assert other.invoke(QUESTION).response_metadata["protocol"] == "cipher"
+
+
+def test_a_loaded_model_is_shared_by_copies_and_cannot_be_pickled(store: PayloadStore) -> None:
+    model = agent("nl", store)
+    model.invoke(QUESTION)
+
+    assert copy.deepcopy(model).loaded.engine is copy.copy(model).loaded.engine is model.loaded.engine
+    with pytest.raises(UsageError, match="cannot be pickled; name the model in its field `model`"):
+        pickle.dumps(model)
+
+
+# Arguments of a call, and how a reply ended
+
+
+@pytest.mark.parametrize("how", ["invoke", "stream", "bind", "ainvoke"])
+async def test_an_unknown_argument_of_a_call_is_refused_with_the_nearest_one(how: str, store: PayloadStore) -> None:
+    model = agent("nl", store)
+    with pytest.raises(UsageError, match="argument of a call: 'temprature'; the nearest known one is 'temperature'"):
+        match how:
+            case "invoke":
+                model.invoke(QUESTION, temprature=0)
+            case "stream":
+                list(model.stream(QUESTION, temprature=0))
+            case "bind":
+                model.bind(temprature=0).invoke(QUESTION)
+            case _:
+                await model.ainvoke(QUESTION, temprature=0)
+
+
+def test_a_reply_ends_by_stop_or_length_as_other_providers_say(store: PayloadStore) -> None:
+    loaded = endless_loaded()
+    whole = agent("nl", store, preloaded=loaded, temperature=0).invoke(QUESTION)
+    stopped = agent("nl", store, preloaded=loaded, temperature=0).invoke(QUESTION, stop=[whole.text[3:5]])
+
+    assert whole.response_metadata["finish_reason"] == "length"
+    assert stopped.response_metadata["finish_reason"] == "stop" and len(stopped.text) < len(whole.text)

@@ -87,11 +87,14 @@ def test_a_discussion_goes_on_with_its_own_settings_and_no_others() -> None:
     graph.invoke({"question": "And 1 + 1?"}, THREAD, context={"rounds": 1})  # another question, other settings
 
 
-def test_of_another_graph_s_context_a_discussion_takes_the_settings_that_it_has() -> None:
-    class Asking(TypedDict):
-        question: str
-        decision: Any
+class Asking(TypedDict):
+    """The state of a graph around a debate."""
 
+    question: str
+    decision: Any
+
+
+def test_of_another_graph_s_context_a_discussion_takes_the_settings_that_it_has() -> None:
     parent: Any = StateGraph(Asking)
     model = marked(2, 3)
     parent.add_node("debate", debating(model, rounds=3))
@@ -108,6 +111,36 @@ def test_what_an_assistant_cannot_have_is_refused_as_the_server_shows_it_and_its
         assert isinstance(refused.value, RequestError)
     servers = {"thread_id": "1", "__pregel_runtime": None, "langgraph_auth_user": "Mia", "x-request": "1"}
     assert "agent_3" in make({"configurable": {"agents": 3, **servers}}).nodes
+
+
+@pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "with_config", "thread"])
+async def test_settings_in_configurable_are_refused_with_the_word_context(how: str) -> None:
+    graph: Any = debating(marked(2, 2), rounds=2, saver=InMemorySaver())
+    config: Any = {"configurable": {"rounds": 1, **THREAD["configurable"]}}
+    with pytest.raises(RequestError, match=r"has the setting 'rounds', .*; give settings as context={'rounds"):
+        match how:
+            case "ainvoke":
+                await graph.ainvoke(QUESTION, config)
+            case "stream":
+                list(graph.stream(QUESTION, config))
+            case "with_config":
+                graph.with_config(config).invoke(QUESTION)
+            case _:
+                graph.invoke(QUESTION, config)
+    assert graph.get_state(THREAD).values == {}
+
+
+def test_settings_that_a_server_mirrors_into_configurable_and_those_of_a_parent_pass() -> None:
+    config: Any = {"configurable": {"rounds": 1, "user": "Mia"}}
+    model = marked(2, 3)
+    debating(model, rounds=3).invoke(QUESTION, config, context={"rounds": 1})
+    assert len(model.calls) == 2
+
+    parent: Any = StateGraph(Asking)
+    parent.add_node("debate", debating(model, rounds=1))
+    parent.add_edge(START, "debate")
+    parent.compile().invoke(QUESTION, config)
+    assert len(model.calls) == 4
 
 
 # States that somebody edited
