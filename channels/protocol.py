@@ -217,7 +217,8 @@ class Protocol:
         """Tokenize a chat around the messages in it, and insert each message by `encode_message`."""
         chat = [replace(turn, parts=tuple(_with_prefills(turn))) for turn in turns]
         prompt = Prompt(())
-        for part in loaded.chat.encode(chat, pasted=self.latent and self.rules.pasted):
+        pasted = self.latent and self.rules.pasted
+        for part in loaded.chat.encode(chat, pasted=pasted, most=loaded.network.context):
             if isinstance(part, tuple):
                 prompt = prompt.with_encoded(Ids(part))
             else:
@@ -347,7 +348,7 @@ class Protocol:
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:
     """Return the ids of a text without a usable payload; special tokens in it are ordinary characters."""
-    return Ids(loaded.chat.ids(text, plain=True))
+    return Ids(loaded.chat.within(text, loaded.network.context, plain=True))
 
 
 def payload_ids(reference: MessageRef, payload: Payload) -> Ids:

@@ -19,7 +19,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.any_types import JSON, Keywords
-from sottovoce.core.errors import ModelError, UsageError, first_line
+from sottovoce.core.errors import ContextOverflow, ModelError, UsageError, first_line
 from sottovoce.models.huggingface.tool_calls import CallFormat, call_format
 
 MARK = re.compile("\ue000([0-9]{0,9})\ue001")
@@ -27,6 +27,8 @@ MARK = re.compile("\ue000([0-9]{0,9})\ue001")
 WHOLE = re.compile(".+", re.DOTALL)
 SWITCHES = ("enable_thinking", "thinking")
 """Names of the switch for thinking in templates: Qwen3 and later; Granite and DeepSeek."""
+
+LONG = 8  # characters of a token, more than in most texts
 
 Hole = TypeVar("Hole", covariant=True)
 Chat = list[JSON]
@@ -71,15 +73,17 @@ class ChatTemplate:
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
 
     def encode(
-        self, turns: Sequence[ChatTurn[Hole]], *, opened: bool = True, pasted: bool = False
+        self, turns: Sequence[ChatTurn[Hole]], *, opened: bool = True, pasted: bool = False, most: int | None = None
     ) -> list[tuple[int, ...] | Hole]:
         """Return the pieces of a chat: token ids, and the holes in their places.
 
         `opened` adds the text that opens the assistant's turn. No beginning-of-sequence id is added to a template's
         text; without a template, the tokenizer's own id opens the chat. `pasted` hides the texts after the first user
         turn from the template, so that it cannot trim them, and tokenizes them separately from the text around them.
+        `most` is the length of the model's context; a text far longer is refused without tokenizing all of it.
 
         Raises:
+            ContextOverflow: the beginning of a text alone has more tokens than `most`.
             ModelError: the template refuses the chat even after its system turn was merged.
         """
         marked: list[str | Hole] = []
@@ -91,10 +95,12 @@ class ChatTemplate:
             if pasted and turn.role == "user":
                 hidden = WHOLE
         pieces: list[tuple[int, ...] | Hole] = [] if self.tokenizer.chat_template or not self.bos else [self.bos]
-        shown = set[int]()
-        for i, piece in enumerate(MARK.split(self._render(chat, opened))):
+        shown, text = set[int](), self._render(chat, opened)
+        for i, piece in enumerate(MARK.split(text)):
+            if most is not None and len(pieces) > LONG * most:  # a text of special tokens has a piece for each
+                raise _too_long(text, most)
             if i % 2 == 0 and piece:
-                pieces.append(self.ids(piece))
+                pieces.append(self.within(piece, most))
             elif i % 2 and piece:
                 if int(piece) >= len(marked):
                     raise ModelError(
@@ -103,7 +109,7 @@ class ChatTemplate:
                     )
                 found = marked[int(piece)]
                 shown.add(int(piece))
-                pieces.append(self.ids(found, plain=True) if isinstance(found, str) else found)
+                pieces.append(self.within(found, most, plain=True) if isinstance(found, str) else found)
         if lost := [part for at, part in enumerate(marked) if at not in shown and not isinstance(part, str)]:
             raise ModelError(
                 f"the model's chat template leaves out {len(lost)} of the messages it was given; "
@@ -159,6 +165,16 @@ class ChatTemplate:
                 f"the model's tokenizer cannot read a text of {len(text):,} characters: {first_line(error)}; "
                 "use the tokenizer.json that the model was published with"
             ) from error
+
+    def within(self, text: str, most: int | None, *, plain: bool = False) -> tuple[int, ...]:
+        """Return the token ids of a text: first of its beginning, since 5 MB take some ten seconds.
+
+        Raises:
+            ContextOverflow: its beginning alone has more tokens than `most`, the length of the model's context.
+        """
+        if most is not None and len(text) > LONG * most and len(self.ids(text[: LONG * most], plain=plain)) > most:
+            raise _too_long(text, most)
+        return self.ids(text, plain=plain)
 
     @cached_property
     def _plain(self) -> PreTrainedTokenizerBase:
@@ -228,6 +244,13 @@ class ChatTemplate:
         except Exception as error:  # any error of a template's own expressions, and several templates without default
             raise TemplateError(f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]) from error
         return str(text)
+
+
+def _too_long(text: str, most: int) -> ContextOverflow:
+    return ContextOverflow(
+        f"the prompt has a text of {len(text):,} characters, which is more than the {most:,} tokens that the model "
+        "reads; shorten the prompt"
+    )
 
 
 def _joined(chat: Chat) -> Chat:

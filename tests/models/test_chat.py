@@ -3,11 +3,12 @@ from __future__ import annotations
 import copy
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from jinja2 import TemplateError
 
-from sottovoce.core.errors import ModelError, UsageError
+from sottovoce.core.errors import ContextOverflow, ModelError, UsageError
 from sottovoce.models.huggingface.chat import ChatTemplate
 from tests import chats
 from tests.chats import tokenizer_with
@@ -280,6 +281,40 @@ WITH_CALLS = (
     "{% endif %}{% generation %}{{ {'<é>': m.content, 'n': dict(a=1)} | tojson(indent=2) }}{% endgeneration %}"
     "{% endfor %}{{ strftime_now('%Y') }}{{ tools is none }}{{ documents is none }}{{ eos_token }}"
 )
+
+
+class Counting:
+    """A tokenizer that counts the characters it reads."""
+
+    def __init__(self) -> None:
+        self.own, self.read = tiny_tokenizer(), 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+    def __call__(self, text: str, **options: Any) -> Any:
+        self.read += len(text)
+        return self.own(text, **options)
+
+    def __deepcopy__(self, memo: object) -> Counting:
+        return self
+
+
+@pytest.mark.parametrize("text", ["What is 1 + 1? " * 9999, "<s>" * 9999])
+def test_a_text_far_longer_than_the_context_is_refused_without_reading_all_of_it(text: str) -> None:
+    """Seen: 41 seconds for a question of 5 MB over HTTP."""
+    tokenizer = Counting()
+    chat = ChatTemplate(tokenizer)  # type: ignore[arg-type]  # it forwards to one
+
+    with pytest.raises(ContextOverflow, match=r"a text of [\d,]+ characters, which is more than the 32 tokens"):
+        chat.encode([user(text)], most=32)
+    with pytest.raises(ContextOverflow):
+        chat.within(text, 32, plain=True)
+    assert tokenizer.read < 1200
+
+
+def test_a_long_text_of_few_tokens_is_read() -> None:
+    assert CHAT.encode([user("a" * 300)], most=302)
 
 
 @pytest.mark.parametrize("template", [CHATML, *ORDINARY, WITH_CALLS], ids=str)
