@@ -27,15 +27,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, deserialize
 
+from sottovoce.channels import payload_check
 from sottovoce.channels.compress import KEPT, is_carried, nbytes, placed, vectors
-from sottovoce.core.errors import PayloadError
+from sottovoce.core.errors import PayloadError, first_line
+from sottovoce.core.validation import first_wrong, shown
 
 if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models needs none
     import torch
 
-    from sottovoce.models import Table
+    from sottovoce.models import LoadedModel, Table
 
 FORMAT = 1
 DTYPES = {"I64": "<i8", "F32": "<f4"}
@@ -61,6 +64,11 @@ class Label:
     format: int = FORMAT
     origin: str = ""
     """What keys, values or a state belong to, for readers: "the prompt"; empty for the words of the message."""
+
+
+LABELS = TypeAdapter(Label)
+LONGEST_HEADER = 10_000_000
+"""Bytes; it has the message's text, and a line for each tensor, of which there are about twenty."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +113,7 @@ class Payload:
         """Return rows (n, E) in the space of a table, from the sparse distribution if the table was no receiver's."""
         rows = vectors(self.tensors, f"rows.{table.key}")
         if rows is None and "sparse.ids" in self.tensors:
+            payload_check.check_tokens(self.tensors, len(table))  # a bridge's, whose tokens `check_for` does not know
             rows = self._from_sparse(table)
         if rows is None or self.carrying is None:
             return rows
@@ -155,9 +164,10 @@ class Payload:
         return [i for span in spans for i in range(*overlapping(self.spans, span))]
 
     def to_bytes(self) -> bytes:
-        """Return the safetensors file; equal payloads give equal bytes."""
+        """Return the safetensors file; equal payloads give equal bytes. What could not be read is refused (`check`)."""
         import safetensors.torch  # late: it imports torch
 
+        self.check()
         label = {name: value for name, value in asdict(self.label).items() if (name, value) != ("origin", "")}
         line = json.dumps(label, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         # safetensors refuses views and shared storage.
@@ -175,15 +185,26 @@ class Payload:
 
         try:
             size = int.from_bytes(data[:8], "little")
-            label = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][METADATA])
-            if (found := label["format"]) != FORMAT:
-                raise PayloadError(f"payload has format {found!r}; this version reads {FORMAT}; run again")
-            tensors = safetensors.torch.load(data)
-            if tensors["ids"].dim() != 1 or tensors["spans"].shape != (len(tensors["ids"]), 2):
-                raise PayloadError("payload is damaged: its ids (n,) and spans (n, 2) do not fit; run again")
-            return cls(Label(**{**label, "layers": tuple(label["layers"])}), tensors)
-        except (ValueError, KeyError, TypeError, SafetensorError) as error:
-            raise PayloadError(f"not a payload file ({len(data)} bytes): {error}; expected safetensors") from error
+            if len(data) > size > LONGEST_HEADER:
+                raise PayloadError(f"payload has a header of {size:,} bytes; expected {LONGEST_HEADER:,} at most")
+            line = json.loads(data[8 : 8 + size])["__metadata__"][METADATA]
+            if (found := json.loads(line)["format"]) != FORMAT:
+                raise PayloadError(f"payload has format {shown(found)}; this version reads {FORMAT}; run again")
+            payload = cls(LABELS.validate_json(line, strict=True, extra="forbid"), safetensors.torch.load(data))
+            payload.check()
+            return payload
+        except (ValueError, KeyError, TypeError, RecursionError, MemoryError, SafetensorError) as error:
+            why = first_wrong(error, "its label") if isinstance(error, ValidationError) else first_line(error)
+            raise PayloadError(f"not a payload file ({len(data)} bytes): {why}; expected safetensors") from error
+
+    def check(self) -> None:
+        """Check that the tensors fit one another and the label. Errors: see `payload_check.check`."""
+        payload_check.check(self.tensors, self.label.layers, len(self.label.text))
+
+    def check_for(self, loaded: LoadedModel) -> None:
+        """Check that the tensors fit the model that reads them. Errors: see `payload_check.check_for`."""
+        same, shared = self.label.weights == loaded.weights_key, self.label.vocabulary == loaded.vocabulary_key
+        payload_check.check_for(self.tensors, self.label.layers, loaded=loaded, same=same, shared=shared)
 
 
 def entropies(data: bytes) -> list[tuple[Span, float]]:

@@ -138,7 +138,8 @@ def _where_kept(payload: Payload, vectors: torch.Tensor, own: torch.Tensor) -> t
 
 
 def _of_the_same_kind(payload: Payload, donor: Payload, loaded: LoadedModel) -> Payload:
-    """Return the donor, or raise a UsageError if it does not fit this payload."""
+    """Return the donor, or raise a UsageError if it does not fit this payload, or a PayloadError the model."""
+    donor.check_for(loaded)
     for name in ("protocol", "weights", "layers"):
         mine, other = getattr(payload.label, name), getattr(donor.label, name)
         if mine != other:

@@ -328,6 +328,7 @@ class Protocol:
             return None
         try:
             payload = load(ref)
+            payload.check_for(loaded)
         except PayloadError as error:
             message = reference.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error

@@ -89,9 +89,16 @@ class PayloadRef:
         """Return the payload from `store`; None tries every open store, then the default folder.
 
         Raises:
-            PayloadError: the payload is missing or damaged.
+            PayloadError: the payload is missing or damaged, or is another message's.
         """
-        return _find(self, [store] if store is not None else _known(), lambda store: store.get(self.sha256))
+        payload = _find(self, [store] if store is not None else _known(), lambda store: store.get(self.sha256))
+        label, found = payload.label, text_digest(payload.label.text)
+        if (label.protocol, found, len(payload)) != (self.protocol, self.text_sha256, self.tokens):
+            raise PayloadError(
+                f"payload {self.sha256} is another message's: {len(payload)} tokens of {label.protocol}, or another "
+                f"text; expected {self.protocol}, {self.tokens} tokens and the message's text; run again"
+            )
+        return payload
 
     def entropies(self) -> list[tuple[Span, float]]:
         """Return the character span and the entropy (nats) of each token, [] if none was stored; loads no torch.

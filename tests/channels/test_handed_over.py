@@ -15,7 +15,7 @@ from sottovoce.channels.kv import KV, Thoughts
 from sottovoce.channels.layers import calibrated, chosen_layers, importance_of, layer_of, layer_scores
 from sottovoce.channels.message import Message, MessageRef, Turn, with_readable_payloads
 from sottovoce.channels.options import Probe
-from sottovoce.channels.payload import Payload
+from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
@@ -426,3 +426,54 @@ def test_hearing_by_these_protocols_reads_words_of_others(store: PayloadStore) -
     for protocol in (KV(), Thoughts(), Graft()):
         found, words = (hear(each, LOADED, store, MessageRef(message)) for each in (protocol, create("nl")))
         assert found.prompt == words.prompt
+
+
+# Payloads that lie
+
+
+@each_row(
+    ("name", "changes", "complaint"),
+    [
+        ("nl", {"ids": torch.tensor([0, 10**6, 1])}, "a token of ids is 1000000; expected 0 to"),
+        ("cipher", {f"rows.{LOADED.table.key}": torch.ones(3, 8)}, r"the width of rows\.\w+ is 8; expected"),
+        (
+            "cipher",
+            {"sparse.ids": torch.full((3, 2), 10**6), "sparse.weights": torch.ones(3, 2)},
+            "a token of sparse.ids",
+        ),
+        ("sde", {"states": torch.ones(1, 3, 8)}, "the width of states is 8; expected"),
+        ("hidden", {"states": torch.ones(1, 3, HIDDEN), "layers": (9,)}, "a layer is 9; expected 0 to 3"),
+        ("graft", {"state": torch.ones(1, 8)}, "the width of state is 8; expected"),
+        (
+            "kv",
+            {"keys": torch.ones(4, 2, 5, 3), "values": torch.ones(4, 2, 5, 3)},
+            r"keys of .heads, width, layers. is",
+        ),
+        ("kv", {"at": torch.full((5,), 10**6)}, "a position of the keys is 1000000; expected 0 to"),
+        ("thoughts", {"thought_ids": torch.tensor([10**6])}, "a token of thought_ids is 1000000"),
+    ],
+)
+def test_a_payload_that_does_not_fit_its_reader_is_one_line_before_the_model_runs(
+    name: str, changes: dict[str, Any], complaint: str, store: PayloadStore
+) -> None:
+    """Seen: an IndexError within the engine, which ended the requests of others too."""
+    label = Label(name, "abc", "tiny", LOADED.weights_key, LOADED.vocabulary_key, changes.pop("layers", (1,)))
+    tensors = {"ids": torch.arange(3), "spans": torch.tensor([[0, 1], [1, 2], [2, 3]])}
+    if name in ("kv", "thoughts"):
+        heads, width = LOADED.network.cache_shape
+        label = replace(label, layers=(0, 1, 2, 3))
+        tensors |= {"keys": torch.ones(4, heads, 5, width), "values": torch.ones(4, heads, 5, width)}
+        tensors |= {"at": torch.arange(5)}
+    message = Message("agent_1", 0, "answer", "abc", payload=store.put(Payload(label, {**tensors, **changes})))
+
+    with pytest.raises(PayloadError, match=f"^message of 'agent_1', round 0: payload does not fit .*{complaint}"):
+        asked(create(name), store, MessageRef(message))
+
+
+def test_a_payload_of_another_message_is_not_read_in_its_place(store: PayloadStore) -> None:
+    one, other = hand(create("sde"), store, max_new=4), hand(create("sde"), store, "Leo has 4 pears.", max_new=5)
+    assert one.payload is not None and other.payload is not None
+    swapped = replace(one, payload=replace(one.payload, sha256=other.payload.sha256))
+
+    with pytest.raises(PayloadError, match="is another message's: 5 tokens of sde, or another text; expected sde, 4"):
+        asked(create("sde"), store, MessageRef(swapped))

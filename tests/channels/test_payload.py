@@ -22,7 +22,7 @@ LABEL = Label("sde", "The answer is 22 €.", "tiny", "w" * 16, "v" * 16, layers
 def payload(dtype: torch.dtype = torch.float32, label: Label = LABEL, n: int = 3) -> Payload:
     tensors = {
         "ids": torch.arange(n),
-        "spans": torch.tensor([[i, i + 1] for i in range(n)]).reshape(-1, 2),
+        "spans": torch.tensor([[i, i + 1] for i in range(n)], dtype=torch.long).reshape(-1, 2),
         "states": noise(2, n, 8).to(dtype),
         "logprob": noise(n),
     }
@@ -88,6 +88,108 @@ def saved(label: object) -> bytes:
 def test_another_file_is_no_payload(data: bytes) -> None:
     with pytest.raises(PayloadError, match=r"not a payload file \(\d+ bytes\): .*; expected safetensors"):
         Payload.from_bytes(data)
+
+
+NESTED = "[" * 200_000 + "]" * 200_000
+
+
+@each_row(
+    "data",
+    [
+        len(NESTED).to_bytes(8, "little") + NESTED.encode(),
+        saved('{"format":' + NESTED + "}"),
+        saved('{"format":1,"protocol":' + NESTED + "}"),
+        saved(
+            {
+                "format": FORMAT,
+                "layers": [0.5],
+                "protocol": "nl",
+                "text": "",
+                "model": "",
+                "weights": "",
+                "vocabulary": "",
+            }
+        ),
+    ],
+)
+def test_a_label_of_anything_is_refused_in_one_short_line(data: bytes) -> None:
+    """Seen: a RecursionError for 200,000 brackets."""
+    with pytest.raises(PayloadError) as caught:
+        Payload.from_bytes(data)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+
+
+def test_a_header_of_many_tensors_is_refused_unread() -> None:
+    with pytest.raises(PayloadError, match="header of 20,000,000 bytes; expected 10,000,000 at most"):
+        Payload.from_bytes((20_000_000).to_bytes(8, "little") + b" " * 20_000_001)
+
+
+ROWS = {"ids": torch.arange(3), "spans": torch.zeros(3, 2, dtype=torch.long), "kept": torch.tensor([0, 2])}
+KEYS = {
+    **{"ids": torch.arange(3), "spans": torch.zeros(3, 2, dtype=torch.long), "at": torch.arange(5)},
+    **{"keys": torch.ones(2, 4, 5, 8), "values": torch.ones(2, 4, 5, 8)},
+    **{"first_keys": torch.ones(1, 4, 1, 8), "first_values": torch.ones(1, 4, 1, 8)},
+}
+LONG = torch.long
+
+
+@each_row(
+    ("label", "tensors", "complaint"),
+    [
+        (
+            LABEL,
+            {"states": torch.ones(3, 3, 8)},
+            r"the shape of states is \(3, 3, 8\); expected \(layers, kept, \*\) with",
+        ),
+        (LABEL, {"states": torch.ones(2, 4, 8)}, "expected .*layers = 2, kept = 3"),
+        (LABEL, {"states": torch.ones(2, 3)}, "the shape of states"),
+        (LABEL, {"states": torch.ones(2, 3, 8, dtype=torch.int8)}, "the type of states is torch.int8; expected real"),
+        (LABEL, {"states": torch.full((2, 3, 8), torch.nan)}, "a value of states is NaN"),
+        (LABEL, {"states": torch.full((2, 3, 8), torch.inf)}, "a value of states is infinite"),
+        (replace(LABEL, layers=(2, 0)), {"states": torch.ones(2, 3, 8)}, "list of layers is .2, 0.; expected them asc"),
+        (LABEL, {"ids": torch.tensor([1, -2, 2])}, "a value of ids is -2; expected -1 or more"),
+        (LABEL, {"ids": torch.ones(3)}, "the type of ids is torch.float32; expected whole numbers"),
+        (LABEL, {"spans": torch.full((3, 2), 99)}, "a value of spans is 99; expected 0 to 19"),
+        (LABEL, {"spans": torch.tensor([[1, 0]] * 3)}, "a span is backwards"),
+        (LABEL, {"entropy": torch.ones(4)}, r"the shape of entropy is \(4,\); expected \(n\) with n = 3"),
+        (LABEL, {"entropy": torch.tensor([1.0, torch.nan, 1.0])}, "a value of entropy is NaN"),
+        (
+            LABEL,
+            {"sparse.ids": torch.ones(3, 2, dtype=LONG)},
+            "sparse.weights is missing; expected sparse.ids, sparse.w",
+        ),
+        (LABEL, {**ROWS, "kept": torch.tensor([0, 3])}, "a value of kept is 3; expected 0 to 2"),
+        (LABEL, {**ROWS, "kept": torch.tensor([2, 0])}, "the order of kept is another; expected ascending places"),
+        (LABEL, {**ROWS, "rows.t": torch.ones(3, 8)}, r"the shape of rows.t is \(3, 8\); expected \(kept, \*\)"),
+        (
+            LABEL,
+            {**ROWS, "rows.t": torch.ones(2, 8).char(), "rows.t.scale": torch.ones(3)},
+            "the shape of rows.t.scale",
+        ),
+        (LABEL, {"state": torch.ones(2, 8)}, "the shape of state is"),
+        (replace(LABEL, layers=(0, 1)), {**KEYS, "at": torch.arange(4)}, r"the shape of keys is"),
+        (replace(LABEL, layers=(0, 1)), {**KEYS, "at": torch.full((5,), -1)}, "a value of at is -1; expected 0 to"),
+        (replace(LABEL, layers=(0, 1)), {**KEYS, "values": torch.ones(2, 4, 5, 9)}, "the shape of values is"),
+        (
+            replace(LABEL, layers=(0, 3)),
+            KEYS,
+            r"the list of layers of keys is \[0, 3\]; expected layer 0 among .* of 3",
+        ),
+        (replace(LABEL, layers=(1, 2)), KEYS, "the list of layers of keys"),
+    ],
+)
+def test_tensors_that_do_not_fit_one_another_are_neither_read_nor_written(
+    label: Label, tensors: dict[str, torch.Tensor], complaint: str
+) -> None:
+    words = {name: payload().tensors[name] for name in ("ids", "spans")}
+    wrong = Payload(label, {**words, **tensors})
+    line = json.dumps({**vars(label)})
+    whole = {name: each.contiguous().clone() for name, each in wrong.tensors.items()}
+
+    with pytest.raises(PayloadError, match=f"^payload is damaged: .*{complaint}"):
+        Payload.from_bytes(safetensors.torch.save(whole, metadata={METADATA: line}))
+    with pytest.raises(PayloadError, match=complaint):
+        wrong.to_bytes()
 
 
 def test_another_format_is_refused_by_its_number() -> None:

@@ -206,7 +206,8 @@ def test_parting_where_two_tokens_were_level_is_a_note_unless_they_were_drawn(
 def _says(protocol: str, ids: list[int], margin: float) -> Payload:
     """Tokens (3,) and at each the two best (3, 2), so far apart."""
     top = torch.tensor([[-0.5, -0.5 - margin]] * len(ids))
-    return Payload(Label(protocol, "", "", "", ""), {"ids": torch.tensor(ids), "top_logprobs": top})
+    spans = torch.zeros(len(ids), 2, dtype=torch.long)
+    return Payload(Label(protocol, "", "", "", ""), {"ids": torch.tensor(ids), "spans": spans, "top_logprobs": top})
 
 
 def test_fields_that_a_log_may_leave_out_are_no_error_of_ours(copy: Path) -> None:

@@ -1,0 +1,169 @@
+"""Checks of a payload's tensors: against one another when a file is read or written, and against the model that reads.
+
+A payload may come from anywhere. A wrong shape would fail deep in an engine that other requests share, a wrong
+position would read another token's state, and one NaN makes every token behind it NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+from sottovoce.channels.compress import KEPT, SCALE
+from sottovoce.core.errors import PayloadError
+
+if TYPE_CHECKING:
+    import torch
+
+    from sottovoce.models import LoadedModel
+
+MOST_POSITIONS = 2**31
+"""Limit on a position that keys are rotated for."""
+AXES = {
+    **dict.fromkeys(("ids", "logprob", "entropy", "varentropy", "kurtosis", "sparse.covered"), "n"),
+    **{"spans": "n 2", "top_ids": "n top", "top_logprobs": "n top", KEPT: "kept"},
+    **{"rows": "kept *", "bridged": "n *", "sparse.ids": "n k", "sparse.weights": "n k", "states": "layers kept *"},
+    **{"keys": "layers heads p w", "values": "layers heads p w", "at": "p", "thought_ids": "*", "state": "1 *"},
+    **dict.fromkeys(("first_keys", "first_values"), "others heads 1 w"),
+}
+"""The axes of each tensor, by its name or the first part of it; * is any size. See `channels.payload`."""
+INTEGERS = ("ids", "spans", "top_ids", "sparse.ids", KEPT, "at", "thought_ids")
+STATISTICS = ("logprob", "entropy", "varentropy", "kurtosis", "top_logprobs")
+"""Numbers that may be infinite, such as the logarithm of 0."""
+TOGETHER = (
+    ("ids", "spans"),
+    ("keys", "values", "at"),
+    ("first_keys", "first_values"),
+    ("sparse.ids", "sparse.weights"),
+)
+"""Tensors of which none is read without the others; each payload has the first."""
+Tensors = Mapping[str, "torch.Tensor"]
+
+
+class Wrong(NamedTuple):
+    """A tensor that does not fit."""
+
+    name: str
+    found: object
+    expected: object
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.found}; expected {self.expected}"
+
+
+def check(tensors: Tensors, layers: Sequence[int], characters: int) -> None:
+    """Refuse tensors that do not fit one another, the layers listed, or a text of so many characters.
+
+    Tensors of other names belong to other packages' protocols, and are checked for NaN alone.
+
+    Raises:
+        PayloadError: the payload is damaged; the message names the first tensor that does not fit.
+    """
+    for wrong in chain(_shapes(tensors, layers), _values(tensors, layers, characters)):
+        raise PayloadError(f"payload is damaged: {wrong}; run again")
+
+
+def check_for(tensors: Tensors, layers: Sequence[int], *, loaded: LoadedModel, same: bool, shared: bool) -> None:
+    """Refuse tensors that do not fit the model that reads them; `same`: it has the speaker's weights, `shared`: tokens.
+
+    Raises:
+        PayloadError: the payload is not what its label says.
+    """
+    for wrong in _unfit(tensors, layers, loaded, same, shared):
+        raise PayloadError(f"payload does not fit {loaded.name!r}, whose it is by its label: {wrong}; run again")
+
+
+def check_tokens(tensors: Tensors, tokens: int) -> None:
+    """Refuse token ids beyond a table of so many tokens. Errors: see `check`."""
+    for wrong in _tokens(tensors, tokens):
+        raise PayloadError(f"payload is damaged: {wrong}; run again")
+
+
+def _tokens(tensors: Tensors, tokens: int) -> Iterator[Wrong]:
+    for name in ("ids", "sparse.ids", "thought_ids"):
+        if name in tensors and (found := _outside(tensors[name], tokens - 1)) is not None:
+            yield Wrong(f"a token of {name}", found, f"0 to {tokens - 1}")
+
+
+def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[Wrong]:
+    for names in TOGETHER:
+        missing = {*names} - tensors.keys()
+        if missing and ("ids" in names or len(missing) < len(names)):
+            yield Wrong(min(missing), "missing", ", ".join(names))
+            return
+    if [*layers] != sorted({*layers}) or min(layers, default=0) < 0:
+        yield Wrong("the label's list of layers", [*layers], "them ascending, from 0")
+    sizes = {"n": len(tensors["ids"]), "layers": len(layers), "2": 2, "1": 1}
+    sizes["kept"] = len(tensors.get(KEPT, tensors["ids"]))
+    for name, tensor in sorted(tensors.items()):
+        plain = name.removesuffix(SCALE)
+        axes = AXES.get(plain, AXES.get(plain.partition(".")[0], "")).split()
+        if not axes:
+            continue
+        axes = axes[:-1] if name != plain else axes
+        shape = [sizes.get(axis, size) for axis, size in zip(axes, tensor.shape, strict=False)]
+        if shape != [*tensor.shape] or len(axes) != tensor.dim():
+            yield Wrong(f"the shape of {name}", tuple(tensor.shape), f"({', '.join(axes)}) with {_told(axes, sizes)}")
+        sizes |= {axis: size for axis, size in zip(axes, tensor.shape, strict=False) if axis != "*"}
+        whole = not tensor.is_floating_point() and not tensor.is_complex()
+        if whole != (plain in INTEGERS or (name == plain and plain + SCALE in tensors)):
+            yield Wrong(f"the type of {name}", tensor.dtype, "real numbers" if whole else "whole numbers")
+
+
+def _told(axes: Sequence[str], sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{axis} = {sizes[axis]}" for axis in axes if axis in sizes and not axis.isdigit())
+
+
+def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterator[Wrong]:
+    n = len(tensors["ids"])
+    most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS}
+    for name in INTEGERS:
+        least = -1 if name == "ids" else 0  # providers return no ids
+        if name in tensors and (found := _outside(tensors[name], most.get(name), least)) is not None:
+            yield Wrong(f"a value of {name}", found, f"{least} to {most[name]}" if name in most else f"{least} or more")
+    if n and bool((tensors["spans"][:, 0] > tensors["spans"][:, 1]).any()):
+        yield Wrong("a span", "backwards", "its start before its end")
+    if KEPT in tensors and bool((tensors[KEPT].diff() <= 0).any()):
+        yield Wrong(f"the order of {KEPT}", "another", "ascending places")
+    depth = len(layers) + len(tensors.get("first_keys", ()))
+    if "keys" in tensors and ([*layers[:1]] != [0] or layers[-1] >= depth):
+        yield Wrong("the list of layers of keys", [*layers], f"layer 0 among them, of {depth}")
+    for name, tensor in sorted(tensors.items()):
+        if tensor.is_floating_point() and bool(tensor.isnan().any()):
+            yield Wrong(f"a value of {name}", "NaN", "numbers")
+        elif tensor.is_floating_point() and name not in STATISTICS and not bool(tensor.isfinite().all()):
+            yield Wrong(f"a value of {name}", "infinite", "finite numbers")
+
+
+def _outside(tensor: torch.Tensor, most: int | None, least: int = 0) -> int | None:
+    """Return a value below `least` or above `most`, if there is one."""
+    if not tensor.numel():
+        return None
+    lowest, highest = int(tensor.min()), int(tensor.max())
+    if lowest < least:
+        return lowest
+    return highest if most is not None and highest > most else None
+
+
+def _unfit(tensors: Tensors, layers: Sequence[int], loaded: LoadedModel, same: bool, shared: bool) -> Iterator[Wrong]:
+    table, network = loaded.table, loaded.network
+    yield from _tokens(tensors, len(table)) if shared else ()
+    widths = {name: table.width + 1 for name in tensors if name.startswith(f"bridged.{table.key}.")}
+    widths[f"rows.{table.key}"] = table.width
+    if same:
+        widths |= {"states": network.hidden, "state": network.hidden}
+    for name, width in widths.items():
+        if name in tensors and tensors[name].shape[-1] != width:
+            yield Wrong(f"the width of {name}", tensors[name].shape[-1], width)
+    if not same:
+        return
+    if layers and max(layers) >= loaded.layers:
+        yield Wrong("a layer", max(layers), f"0 to {loaded.layers - 1}")
+    if "keys" not in tensors:
+        return
+    keys, depth = tensors["keys"], len(layers) + len(tensors.get("first_keys", ()))
+    if (found := (keys.shape[1], keys.shape[3], depth)) != (expected := (*network.cache_shape, loaded.layers)):
+        yield Wrong("keys of (heads, width, layers)", found, expected)
+    if network.context is not None and (at := _outside(tensors["at"], network.context - 1)) is not None:
+        yield Wrong("a position of the keys", at, f"0 to {network.context - 1}")
