@@ -45,6 +45,9 @@ class Ask:
     silent: bool = False
     """True if the reply needs no words: a protocol that carries enough without them then writes none."""
 
+    thinks: bool = True
+    """False if a model that thinks is to reply without thoughts."""
+
     @property
     def prefill_text(self) -> str:
         """The text of `prefill`."""
@@ -134,6 +137,7 @@ class Call:
             "silent": ask.silent,
         }
         options |= {name: value for name, value in ours.items() if value}
+        options |= {} if ask.thinks else {"thinking": False}
         return to_messages(ask.turns), options | {"seed": self.seed}
 
 

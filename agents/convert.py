@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
+from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
@@ -20,8 +20,10 @@ from sottovoce.channels.message import MessageRef, Part, Role, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError
+from sottovoce.core.thoughts import Said, split
 
 if TYPE_CHECKING:
+    from sottovoce.agents.thinking import Thoughts
     from sottovoce.channels.payload import Payload
     from sottovoce.models import Reply
 
@@ -127,15 +129,45 @@ def parts_of(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
 PROVIDER = "sottovoce"
 
 
-def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float, thoughts: str = "") -> AIMessage:
-    """Return the message of a reply; it contains no tensors. `thoughts` is a note on latent steps."""
-    used, new = reply.usage.prompt, reply.usage.new
+PAYLOAD = "payload"
+"""The key of a local reply's payload in a message's `additional_kwargs`."""
+THOUGHT_BLOCKS = ("thinking", "reasoning", "reasoning_content")
+"""Types of content blocks with thoughts: Anthropic's, OpenAI's Responses', Bedrock's."""
+REASONING = "reasoning_content"
+"""The key of thoughts in a message's `additional_kwargs`, as LangChain's integrations name it."""
+
+
+def message(
+    reply: Reply,
+    payload: Payload,
+    ref: PayloadRef,
+    temperature: float,
+    note: str = "",
+    thoughts: Thoughts | None = None,
+    thoughts_ref: PayloadRef | None = None,
+) -> AIMessage:
+    """Return the message of a reply behind its thoughts; it contains no tensors. `note` is one on latent steps."""
+    used, new, reused = reply.usage.prompt, reply.usage.new, reply.usage.reused
+    thought: dict[str, Untyped] = {}
+    if thoughts and thoughts.tokens:
+        used, new, reused = thoughts.prompt, new + thoughts.tokens, thoughts.reused
+        thought = {REASONING: thoughts.text, **({"thoughts_payload": thoughts_ref.to_dict()} if thoughts_ref else {})}
+    usage = UsageMetadata(
+        input_tokens=used,
+        output_tokens=new,
+        total_tokens=used + new,
+        input_token_details=InputTokenDetails(cache_read=reused),
+    )
+    if thought and thoughts:
+        usage["output_token_details"] = OutputTokenDetails(reasoning=thoughts.tokens)
+    notes = [*degenerate.signs(payload), note, thoughts.note if thoughts else ""]
     return AIMessage(
         content=payload.label.text,
         additional_kwargs={
-            "payload": ref.to_dict(),
+            PAYLOAD: ref.to_dict(),
             "stats": summary(payload, temperature),
-            "notes": [*degenerate.signs(payload), *([thoughts] if thoughts else [])],
+            "notes": [each for each in notes if each],
+            **thought,
         },
         response_metadata={
             "model_name": payload.label.model,
@@ -143,13 +175,34 @@ def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float,
             "finish_reason": "length" if reply.finish == "length" else "stop",  # as other providers say
             "protocol": payload.label.protocol,
         },
-        usage_metadata=UsageMetadata(
-            input_tokens=used,
-            output_tokens=new,
-            total_tokens=used + new,
-            input_token_details=InputTokenDetails(cache_read=reply.usage.reused),
-        ),
+        usage_metadata=usage,
     )
+
+
+def said(reply: AIMessage) -> Said:
+    """Return the thoughts and the text of a reply, local or hosted.
+
+    Thoughts of a server stand in a field of their own, in content blocks, or between markers in the text.
+    """
+    fields = [reply.additional_kwargs.get(name) for name in (REASONING, "reasoning", "reasoning_details")]
+    blocks = reply.content if isinstance(reply.content, list) else []
+    given = [_thought(each) for each in fields]
+    given += [_thought(each) for each in blocks if isinstance(each, dict) and each.get("type") in THOUGHT_BLOCKS]
+    text = str(reply.text)
+    if PAYLOAD in reply.additional_kwargs:  # a local reply was split when its tokens were
+        return Said("\n\n".join(filter(None, given)), text)
+    found = split(text)
+    return Said("\n\n".join(filter(None, [*dict.fromkeys(given), found.thoughts])), found.text)
+
+
+def _thought(part: Untyped) -> str:
+    """Return the text of a server's field or content block of thoughts; empty if it has none."""
+    if isinstance(part, str):
+        return part.strip()
+    if isinstance(part, list):
+        return "\n\n".join(filter(None, map(_thought, part)))
+    names = ("thinking", REASONING, "reasoning", "text", "summary", "content")
+    return next(filter(None, (_thought(part.get(name)) for name in names)), "") if isinstance(part, dict) else ""
 
 
 def result(message: AIMessage) -> ChatResult:

@@ -27,19 +27,22 @@ from sottovoce.agents import convert
 from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
 from sottovoce.agents.structured import Tools, bound, structured_output
+from sottovoce.agents.thinking import Thoughts, reply_behind, request_for, skipped, thoughts_of
 from sottovoce.channels import create
+from sottovoce.channels.message import words
 from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.core.any_types import Keywords, Unimported, Untyped
-from sottovoce.core.bounds import Size
+from sottovoce.core.bounds import Size, Thinking
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import one_line
+from sottovoce.core.thoughts import THOUGHTS, Markers
 from sottovoce.prompts.packs import TRAINED
 
 if TYPE_CHECKING:
     from sottovoce.channels.message import Turn
     from sottovoce.channels.payload import Payload
-    from sottovoce.channels.protocol import Protocol
+    from sottovoce.channels.protocol import Prompt, Protocol
     from sottovoce.channels.store import PayloadRef, PayloadStore
     from sottovoce.models import LoadedModel, Reply, Request, Sampling
 
@@ -66,9 +69,12 @@ class HookedChatModel(BaseChatModel):
 
     Values left None are the model's own defaults. A call may override temperature, top_p, top_k,
     repetition_penalty, max_tokens, seed and stop. It may also pass `speaks="nl"` (hear by the protocol, answer in
-    words), `silent=True` (no words, if the protocol needs none), `prefill` (text or content blocks, which the reply
-    continues and does not include) and `response_format` (fields of a `Form`). Replies of a schema and tool calls:
-    `with_structured_output` and `bind_tools`.
+    words), `silent=True` (no words, if the protocol needs none), `thinking=False` (no thoughts), `prefill` (text or
+    content blocks, which the reply continues and does not include) and `response_format` (fields of a `Form`). Replies
+    of a schema and tool calls: `with_structured_output` and `bind_tools`.
+
+    The thoughts of a model that thinks are in `additional_kwargs["reasoning_content"]`, not in the text; their tokens
+    count apart from `max_tokens`.
     """
 
     model: str = "bundled"
@@ -92,8 +98,14 @@ class HookedChatModel(BaseChatModel):
     weights: str = "auto"
     device: str | dict[str, int | str] = "auto"
     """The device, as for `sottovoce.models.load`."""
-    thinking: bool | None = None
-    """The thinking switch of the model's chat template; None is the template's default."""
+    thinking: Thinking | None = None
+    """Whether the model thinks before it replies, or the limit of its thoughts in tokens; None: as by default."""
+    thinking_markers: tuple[str, str] | None = None
+    """What opens and closes its thoughts, if no known family has them."""
+    brief: bool = False
+    """True if its replies are so short that a model with a switch for thinking does not think by default."""
+    share_thoughts: bool = False
+    """Whether others hear its thoughts, whose payload then is the protocol's; otherwise it has statistics alone."""
     memory: Size | None = None
     """Bytes, or a size like "4GB", for keys and values; None is a share of the free memory."""
     exact: bool = False
@@ -138,7 +150,19 @@ class HookedChatModel(BaseChatModel):
             memory=self.memory,
             exact=self.exact,
         )
-        return loaded if self.thinking is None else loaded.thinking(self.thinking)
+        wish = None if self.thinking is None else self.thinking is not False
+        if wish is None and self.brief and loaded.chat.switch:
+            wish = False
+        markers = Markers(*self.thinking_markers) if self.thinking_markers else None
+        return loaded if wish is None and markers is None else loaded.thinking(wish, markers)
+
+    @property
+    def most_thoughts(self) -> int:
+        """The limit of the thoughts before a reply, in tokens; 0 if the model does not think."""
+        block = self.loaded.chat.block
+        if block is None or not block.is_on:
+            return 0
+        return THOUGHTS if self.thinking in (None, True) else int(self.thinking)
 
     @property
     def pack(self) -> str | None:
@@ -193,8 +217,26 @@ class HookedChatModel(BaseChatModel):
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         return {**super()._get_ls_params(stop or self.stop, **kwargs), "ls_provider": convert.PROVIDER}
 
-    def request(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **kwargs: Any) -> Request:
-        """Return the engine's request for a chat, as a call would run it."""
+    def thinking_request(self, messages: Sequence[BaseMessage], **kwargs: Any) -> Request | None:
+        """Return the engine's request for the thoughts before a reply; None if the call is not to think."""
+        most = self.most_thoughts
+        if not most or kwargs.get("thinking") is False or self._is_silent(**kwargs):
+            return None
+        record = self._recorder_of_thoughts(**kwargs).to_record(self.loaded)
+        record = replace(record, cache=("words",) if record.cache else ())
+        reply = self._longest(**kwargs) + len(self.loaded.chat.ids(words(parts_of(kwargs.get("prefill", "")))))
+        tools = Tools.of(self.loaded, kwargs)
+        prompt = self._prompt(messages, tools.loaded if tools else self.loaded)
+        return request_for(prompt, self.loaded, self._sampling(**kwargs), most, record, reply)
+
+    def request(
+        self,
+        messages: Sequence[BaseMessage],
+        stop: list[str] | None = None,
+        thoughts: Thoughts | None = None,
+        **kwargs: Any,
+    ) -> Request:
+        """Return the engine's request for a chat, as a call would run it, behind the thoughts of the model."""
         from sottovoce.channels.message import Turn
         from sottovoce.channels.protocol import Speech
         from sottovoce.models import Ids
@@ -205,19 +247,19 @@ class HookedChatModel(BaseChatModel):
         tools = Tools.of(self.loaded, kwargs)
         loaded = tools.loaded if tools else self.loaded
         spoken = self._spoken(**kwargs)
-        longest = self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"]
+        silent = self._is_silent(**kwargs)
         speech = Speech(
-            0 if kwargs.get("silent") and spoken.silent else longest,
+            0 if silent else self._longest(**kwargs),
             self._sampling(**kwargs),
             tuple(stop or self.stop or ()),
             tuple(hearer.loaded for hearer in self.hearers),
             start.text,
             tools.form if tools else Form(**kwargs["response_format"]) if kwargs.get("response_format") else None,
         )
-        prompt = self.channel.encode_prompt(self._with_readable_messages(to_turns(messages)), loaded, self._load)
+        prompt = self._prompt(messages, loaded).with_block(thoughts.block if thoughts else ())
         prompt = self.channel.with_prefill(prompt, self._with_readable_messages([start])[0], self.loaded, self._load)
         prompt = prompt.with_encoded(Ids(tools.preface)) if tools and tools.preface else prompt
-        request = spoken.make_request(prompt, self.loaded, speech)
+        request = reply_behind(spoken.make_request(prompt, self.loaded, speech), self.loaded)
         if request.form is not None:
             self.loaded.engine.check(request)  # here, since the first format of a vocabulary takes a while
         return request
@@ -244,6 +286,22 @@ class HookedChatModel(BaseChatModel):
         """Return the number of positions of a prompt: its chat as the template writes it, and what it hears."""
         offered = [convert_to_openai_tool(tool) for tool in tools or ()]
         return self.request(messages, tools=offered, tool_choice="none").length
+
+    def _prompt(self, messages: Sequence[BaseMessage], loaded: LoadedModel) -> Prompt:
+        return self.channel.encode_prompt(self._with_readable_messages(to_turns(messages)), loaded, self._load)
+
+    def _longest(self, **kwargs: Any) -> int:
+        return self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"]
+
+    def _is_silent(self, **kwargs: Any) -> bool:
+        return bool(kwargs.get("silent")) and self._spoken(**kwargs).silent
+
+    def _recorder_of_thoughts(self, **kwargs: Any) -> Protocol:
+        """Return the protocol that records thoughts: words if nobody hears them, or if they carry no more."""
+        spoken = self._spoken(**kwargs)
+        if self.share_thoughts and not spoken.averages and spoken.carries_words:
+            return spoken
+        return create(WORDS, compat=self.channel.compat)
 
     def _load(self, ref: PayloadRef) -> Payload:
         return ref.load(self.store)
@@ -276,8 +334,9 @@ class HookedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        with Stream(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout) as stream:
-            return convert.result(self._message(stream.reply(), **kwargs))
+        thoughts = self._think(messages, **kwargs)
+        with Stream(self.loaded.engine, self.request(messages, stop, thoughts, **kwargs), self.timeout) as stream:
+            return convert.result(self._message(stream.reply(), thoughts, **kwargs))
 
     async def _agenerate(
         self,
@@ -287,9 +346,10 @@ class HookedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         # Files and the tokenizer would block the event loop.
-        request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
+        thoughts = await self._athink(messages, **kwargs)
+        request = await asyncio.to_thread(self.request, messages, stop, thoughts, **kwargs)
         with Stream(self.loaded.engine, request, self.timeout) as stream:
-            return convert.result(await asyncio.to_thread(self._message, await stream.areply(), **kwargs))
+            return convert.result(await asyncio.to_thread(self._message, await stream.areply(), thoughts, **kwargs))
 
     def _stream(
         self,
@@ -298,8 +358,9 @@ class HookedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
+        thoughts = self._think(messages, **kwargs)
+        request = self.request(messages, stop, thoughts, **kwargs)
         in_pieces = not kwargs.get("tools")  # a call may follow any words
-        request = self.request(messages, stop, **kwargs)
         with Stream(self.loaded.engine, request, self.timeout, in_pieces=in_pieces) as stream:
             shown = ""
             for piece in stream.pieces():
@@ -307,7 +368,7 @@ class HookedChatModel(BaseChatModel):
                 if run_manager:
                     run_manager.on_llm_new_token(piece, chunk=chunk)
                 yield chunk
-            yield convert.last_chunk(self._message(stream.reply(), **kwargs), shown)
+            yield convert.last_chunk(self._message(stream.reply(), thoughts, **kwargs), shown)
 
     async def _astream(
         self,
@@ -316,7 +377,8 @@ class HookedChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
+        thoughts = await self._athink(messages, **kwargs)
+        request = await asyncio.to_thread(self.request, messages, stop, thoughts, **kwargs)
         in_pieces = not kwargs.get("tools")
         with Stream(self.loaded.engine, request, self.timeout, in_pieces=in_pieces) as stream:
             shown = ""
@@ -325,18 +387,35 @@ class HookedChatModel(BaseChatModel):
                 if run_manager:
                     await run_manager.on_llm_new_token(piece, chunk=chunk)
                 yield chunk
-            message = await asyncio.to_thread(self._message, await stream.areply(), **kwargs)
+            message = await asyncio.to_thread(self._message, await stream.areply(), thoughts, **kwargs)
             yield convert.last_chunk(message, shown)
 
-    def _message(self, reply: Reply, **kwargs: Any) -> AIMessage:
-        """Return the reply as a LangChain message, after storing its payload."""
+    def _think(self, messages: list[BaseMessage], **kwargs: Any) -> Thoughts | None:
+        """Return the thoughts before a reply, or what stands in their place; None if nothing does."""
+        if (request := self.thinking_request(messages, **kwargs)) is None:
+            return None if self._is_silent(**kwargs) else skipped(self.loaded)
+        with Stream(self.loaded.engine, request, self.timeout) as stream:
+            return thoughts_of(stream.reply(), self.loaded, self._recorder_of_thoughts(**kwargs))
+
+    async def _athink(self, messages: list[BaseMessage], **kwargs: Any) -> Thoughts | None:
+        """Return what `_think` returns, without blocking the event loop."""
+        if (request := await asyncio.to_thread(self.thinking_request, messages, **kwargs)) is None:
+            return None if self._is_silent(**kwargs) else skipped(self.loaded)
+        with Stream(self.loaded.engine, request, self.timeout) as stream:
+            reply = await stream.areply()
+            return thoughts_of(reply, self.loaded, self._recorder_of_thoughts(**kwargs))
+
+    def _message(self, reply: Reply, thoughts: Thoughts | None, **kwargs: Any) -> AIMessage:
+        """Return the reply as a LangChain message, after storing its payload and that of its thoughts."""
         payload = self._spoken(**kwargs).record_reply(reply, self.loaded)
         heat = self._sampling(**kwargs).temperature
-        message = convert.message(reply, payload, self.payloads.put(payload), heat, self._thoughts(payload))
+        note = self._latent_steps(payload)
+        ref = self.payloads.put(thoughts.payload) if thoughts and thoughts.payload else None
+        message = convert.message(reply, payload, self.payloads.put(payload), heat, note, thoughts, ref)
         tools = Tools.of(self.loaded, kwargs)
         return tools.read(message) if tools else message
 
-    def _thoughts(self, payload: Payload) -> str:
+    def _latent_steps(self, payload: Payload) -> str:
         """Return a note on latent steps for readers: the tokens nearest to them, which nobody hears."""
         if (found := payload.tensors.get("thought_ids")) is None or not len(found):
             return ""

@@ -23,6 +23,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr, ValidationError
 
+from sottovoce.agents.convert import REASONING
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.response_format import Form
@@ -243,10 +244,46 @@ def _built(name: str, **options: Untyped) -> BaseChatModel:
         needed = "langchain and the provider's package, e.g. langchain-openai"
         raise UsageError(f"model {name!r} needs packages that are missing; pip install {needed}") from error
     try:
-        made: BaseChatModel = init_chat_model(model, **options)
-        return made
+        return _with_thoughts(init_chat_model(model, **options))
     except Exception as error:  # providers have no common class
         raise UsageError(_refusal(name, error)) from error
+
+
+class _KeepsThoughts:
+    """Keeps the field in which servers of OpenAI's format return thoughts, as LangChain's clients of others do.
+
+    OpenAI's own client drops it (langchain-openai 1.7): only its own server has none.
+    """
+
+    def _create_chat_result(self, response: Any, *args: Untyped, **kwargs: Untyped) -> Any:
+        made = super()._create_chat_result(response, *args, **kwargs)  # type: ignore[misc]  # of the client
+        plain = response if isinstance(response, dict) else response.model_dump(warnings=False)
+        for choice, generation in zip(plain.get("choices") or [], made.generations, strict=False):
+            _keep_thoughts(choice.get("message"), generation.message)
+        return made
+
+    def _convert_chunk_to_generation_chunk(self, chunk: dict[str, Untyped], *args: Untyped, **kwargs: Untyped) -> Any:
+        made = super()._convert_chunk_to_generation_chunk(chunk, *args, **kwargs)  # type: ignore[misc]  # likewise
+        for choice in (chunk.get("choices") or [])[:1] if made else ():
+            _keep_thoughts(choice.get("delta"), made.message)
+        return made
+
+
+def _keep_thoughts(source: Untyped, message: BaseMessage) -> None:
+    """Copy the thoughts of a server's message or piece to LangChain's."""
+    for name in (REASONING, "reasoning") if isinstance(source, dict) else ():
+        if isinstance(source.get(name), str):
+            message.additional_kwargs.setdefault(REASONING, source[name])
+
+
+def _with_thoughts(model: BaseChatModel) -> BaseChatModel:
+    """Return a chat model that keeps the thoughts of servers, if its client speaks OpenAI's format."""
+    kind = type(model)
+    if hasattr(kind, "_create_chat_result") and hasattr(kind, "_convert_chunk_to_generation_chunk"):
+        object.__setattr__(
+            model, "__class__", type(kind.__name__, (_KeepsThoughts, kind), {"__module__": kind.__module__})
+        )
+    return model
 
 
 def _refusal(name: str, error: Exception) -> str:

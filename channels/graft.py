@@ -31,6 +31,7 @@ class Graft(Protocol):
     options: GraftOptions
     name: ClassVar[str] = "graft"
     hands_over: ClassVar[bool] = True
+    carries_words: ClassVar[bool] = False
 
     def check_options(self) -> None:
         """Refuse a share of tokens: one state is carried."""

@@ -22,6 +22,8 @@ LOGGER = logging.getLogger(__name__)
 Natural = Annotated[int, Field(ge=0)]
 """A number that is checked where a message comes from outside."""
 Role = Literal["system", "user", "assistant", "tool"]
+RARE_REFS = ("measured", "thoughts_payload")
+"""The references that few messages have."""
 EDITED = "edited since, heard in words"
 """The note on a message whose text was edited, so that its payload no longer belongs to it."""
 
@@ -83,6 +85,10 @@ class Message:
     """The passages that a search found, best first, each with its title and the ways it was found (`Origin`)."""
     stats: Mapping[str, float] = field(default_factory=dict)
     """Summary statistics: tokens in (and reused) and out, mean entropy (nats), temperature, signs of degeneration."""
+    thoughts: str = ""
+    """The thoughts before the reply, of a model that thinks; nobody hears them or reads answers from them."""
+    thoughts_payload: PayloadRef | None = None
+    """The payload of a local model's thoughts: their statistics, and what is heard of shared ones."""
     donors: tuple[PayloadRef, ...] = ()
     """Payloads of other questions that its speaker heard instead of the messages' own, under a probe."""
 
@@ -95,6 +101,13 @@ class Message:
     def time(self) -> tuple[int, int]:
         """The time of the message in its epoch: round and turn."""
         return self.round, self.turn
+
+    @property
+    def aloud(self) -> Message:
+        """The thoughts as a message that is heard before this one."""
+        return replace(
+            self, text=self.thoughts, begun="", thoughts="", payload=self.thoughts_payload, thoughts_payload=None
+        )
 
     @property
     def full_text(self) -> str:
@@ -116,12 +129,11 @@ class Message:
     def to_dict(self) -> JSON:
         """Return plain JSON, as checkpoints and saved runs store it."""
         refs = {"payload": self.payload and self.payload.to_dict()}
-        if self.measured is not None:
-            refs["measured"] = self.measured.to_dict()
-        left = ("measured", "cut", "guided", "evidence", "donors")
+        refs |= {name: ref.to_dict() for name in RARE_REFS if (ref := getattr(self, name)) is not None}
+        left = (*RARE_REFS, "cut", "guided", "evidence", "donors", "thoughts")
         plain = {name: value for name, value in vars(self).items() if name not in left}
         plain |= {"cut": True} if self.cut else {}
-        plain |= {"guided": self.guided} if self.guided else {}
+        plain |= {name: value for name in ("guided", "thoughts") if (value := getattr(self, name))}
         plain |= {"evidence": [dict(passage) for passage in self.evidence]} if self.evidence else {}
         plain |= {"donors": [donor.to_dict() for donor in self.donors]} if self.donors else {}
         return {**plain, **refs, "notes": list(self.notes), "stats": dict(self.stats)}
@@ -129,7 +141,7 @@ class Message:
     @classmethod
     def from_dict(cls, data: Mapping[str, JSONValue]) -> Message:
         """Build a message from the JSON of `to_dict`; unknown keys are an error of the caller."""
-        payloads = {name: data.get(name) for name in ("payload", "measured")}
+        payloads = {name: data.get(name) for name in ("payload", *RARE_REFS)}
         refs = {name: PayloadRef.from_dict(ref) if isinstance(ref, Mapping) else ref for name, ref in payloads.items()}
         listed = {name: tuple(data.get(name, ())) for name in ("notes", "evidence")}
         donors = tuple(map(PayloadRef.from_dict, data.get("donors", ())))

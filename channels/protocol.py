@@ -82,6 +82,10 @@ class Prompt:
         moved = (replace(edit, at=start + edit.at) if edit.at != LAST else edit for edit in edits)
         return Prompt((*self.pieces, piece) if len(piece) else self.pieces, (*self.edits, *moved))
 
+    def with_block(self, ids: tuple[int, ...]) -> Prompt:
+        """Return the prompt followed by a block of thoughts; an edit of the last position stays before it."""
+        return Prompt((*self.pieces, Ids(ids, "block")), self.placed()) if ids else self
+
     def with_front(self, piece: Cached) -> Prompt:
         """Return the prompt with keys and values before it, behind those that stand there; each stands there once."""
         front = [each for each in self.pieces if isinstance(each, Cached)]
@@ -137,6 +141,9 @@ class Protocol:
     """True if special tokens stay in the text of a message."""
     hands_over: ClassVar[bool] = False
     """True if a message may carry what its words do not need: keys and values, or a state."""
+
+    carries_words: ClassVar[bool] = True
+    """False if a message's tensors belong to the prompt alone, and none to the words of the reply."""
 
     def __init__(self, options: ProtocolOptions | None = None, **values: Any) -> None:  # Any: of the options' own types
         """Store the options, or build them from `values`.

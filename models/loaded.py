@@ -11,6 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
+from sottovoce.core.thoughts import Markers
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.chat import ChatTemplate
@@ -57,14 +58,16 @@ class LoadedModel:
         """Return a decoder of ids; `special` keeps special tokens as text."""
         return Detokenizer(self.tokenizer, special=special)
 
-    def thinking(self, wish: bool) -> LoadedModel:
+    def thinking(self, wish: bool | None, markers: Markers | None = None) -> LoadedModel:
         """Return the same model and engine with the thinking switch of the chat template set to `wish`.
 
+        `markers` are those of its thoughts, if no known family has them.
+
         Raises:
-            UsageError: the template has no such switch.
+            UsageError: the template knows no thoughts.
         """
         try:
-            return self.varied(chat=ChatTemplate(self.tokenizer, thinking=wish))
+            return self.varied(chat=ChatTemplate(self.tokenizer, thinking=wish, markers=markers))
         except UsageError as error:
             raise UsageError(f"{self.name!r}: {error}") from error
 

@@ -1,6 +1,7 @@
 """Positions in a reply at which uncertainty is measured. A spot is one position, or several measured jointly.
 
 all           every token: discussions
+thoughts      every token of the thoughts before a reply, of local models that think
 action        pairs of a character's and an action's number in the generated reply: WhoDunit
 id            numbers of characters in an action's JSON: WhoDunit, as in the paper
 id_x_action   like `action`, in the most probable tokens instead of the generated ones: WhoDunit, as in its code
@@ -105,6 +106,7 @@ def _is_number(text: str) -> bool:
 
 OURS = {
     "all": "everywhere",
+    "thoughts": "everywhere",
     "action": "actions",
     "id": "suspects",
     "id_x_action": "probable_actions",

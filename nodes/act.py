@@ -146,7 +146,10 @@ def plain(update: Update) -> Update:
     return {**update, "board": board}
 
 
-SPOKEN_BY = {*OF_SAMPLING, *"protocol options temperature max_tokens stop seed thinking exact".split()}
+SPOKEN_BY = {
+    *OF_SAMPLING,
+    *"protocol options temperature max_tokens stop seed thinking thinking_markers brief exact".split(),
+}
 """The fields of a local model that its replies depend on, besides its weights."""
 
 

@@ -177,7 +177,9 @@ def made_from(settings: Settings, agent: str, store: Unimported = None) -> BaseC
         device=of("device"),
         memory=of("memory"),
         store=store,
-        **settings.model_dump(include={*OF_SAMPLING, "thinking", "exact"}),
+        **settings.model_dump(include={*OF_SAMPLING, "thinking", "share_thoughts", "exact"}),
+        thinking_markers=settings.thinking_markers,
+        brief=settings.brief,
     )
 
 

@@ -118,3 +118,19 @@ def _needed(run: RunContext[Any], state: Discussion, message: Message) -> bool:
         return message.stats.get("mean_entropy", 0.0) > above
     votes = votes_of(run, state, message.round)
     return len(viewpoints(votes, state)) > 1 or bool(abstaining(votes))
+
+
+def with_thoughts(run: RunContext[Any], turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """Return a prompt in which the thoughts of others stand before their messages, by the setting `share_thoughts`.
+
+    Not before quoted parts of a message, and not where others hear a public text instead of all of it.
+    """
+    if not run.settings.share_thoughts:
+        return turns
+
+    def parts_of(part: Part) -> tuple[Part, ...]:
+        if isinstance(part, str) or part.own or part.spans or part.in_public or not part.message.thoughts:
+            return (part,)
+        return replace(part, message=part.message.aloud), "\n\n", part
+
+    return tuple(replace(turn, parts=tuple(each for part in turn.parts for each in parts_of(part))) for turn in turns)

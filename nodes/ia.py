@@ -127,12 +127,12 @@ def boxed(text: str) -> str | None:
 
     A \text after other words in a box is a part of them: "16 \text{ years}". Braces inside are balanced, where the
     published code stops at the first closing one. A box with dots or the word "answer", as in a prompt, is ignored, and
-    so is one in a block of thoughts or one that is retracted.
+    so is one that is retracted.
 
     >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
     'the Orla'
     """
-    text = UNIT.sub(r"\1\2", kinds.without_thoughts(text))
+    text = UNIT.sub(r"\1\2", text)
     found = {mark[1].lower(): mark.end() for mark in BOX.finditer(text)}
     at = found.get("text", found.get("boxed"))
     return None if at is None or RETRACTED.search(text, at) else _inside(text[at:])

@@ -151,7 +151,6 @@ def judgement_form(builder: PromptBuilder, *, again: bool = False) -> str:
 
 def verdict(text: str, question: Question) -> Verdict:
     """Read the moderator's answer; None if it is empty or there is no preference (both missing in the paper's code)."""
-    text = kinds.without_thoughts(text)
     read = read_json(text, (PREFERENCE, SIDE, REASON, ANSWER), may_be_empty=(PREFERENCE, SIDE, REASON, ANSWER))
     found = read.values if ANSWER in read.values else read_lines(text, (PREFERENCE, SIDE, REASON, ANSWER))
     if ANSWER not in found:
@@ -165,7 +164,6 @@ def verdict(text: str, question: Question) -> Verdict:
 
 def judgement(text: str, question: Question, *, cut: bool = False) -> Verdict:
     """Read the judge's answer from its JSON object, else from lines, else as in any reply."""
-    text = kinds.without_thoughts(text)
     read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
     given = read.values.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
     if given:

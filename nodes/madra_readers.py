@@ -51,7 +51,6 @@ def selected(text: str, offered: int, most: int) -> list[int] | None:
     >>> selected("None helps: [0] is about a fair. [No Found]", offered=3, most=3)
     []
     """
-    text = kinds.without_thoughts(text)
     if _AT_LAST.search(text):
         return []
     line = _marked_choice(text)
@@ -125,7 +124,6 @@ def agree(text: str) -> bool:
 
 def verdict(text: str) -> bool | None:
     """Return a judge's verdict: the last [Yes] or [No], else what it states like any answer; None without one."""
-    text = kinds.without_thoughts(text)
     found = [*_VERDICT.finditer(text)]
     if found:
         return str(found[-1][1]).lower() == "yes"
@@ -141,7 +139,7 @@ def reading(text: str, question: Question, *, cut: bool = False) -> kinds.Readin
     Numbers in brackets that cite a passage are ignored. A last line "Answer: X" takes precedence over brackets before.
     """
     is_number = kinds.kind_of(question) == "number"
-    text = uncited(kinds.without_thoughts(text), is_number=is_number)
+    text = uncited(text, is_number=is_number)
     closing = text.rpartition(ANSWER_PREFILL)[2]
     number = ENDS.search(closing) if is_number else None
     inside = None if cut else number[1] if number else _bracketed(closing)

@@ -95,7 +95,6 @@ def discuss_turns(
 
 def stated(text: str, question: Question, *, cut: bool = False) -> Stated:
     """Read an agent's JSON, or its reply in another form; fields that cannot be read are None."""
-    text = kinds.without_thoughts(text)
     read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
     if ANSWER in read.missing:
         return _in_words(text, question, read, cut=cut)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import Ask, Call, is_hooked
+from sottovoce.agents.convert import said
 from sottovoce.agents.hooked import WORDS
 from sottovoce.agents.hosted import EMPTY, REFUSAL
 from sottovoce.channels.message import Message, Place, Turn
@@ -22,7 +23,7 @@ from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.act import reply_to
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.hearing import escalated, hearing
+from sottovoce.nodes.hearing import escalated, hearing, with_thoughts
 from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.probes import donated, with_donors
 from sottovoce.nodes.prompt_builder import blocks, own_turn
@@ -195,6 +196,7 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
         max_tokens=max([ANSWER_TOKENS, *(len(phrase.encode()) + 1 for phrase in phrases)]),  # a byte may be a token
         temperature=0.0,
         protocol="nl",
+        thinks=False,
     )
     message = _attempt(run, state, short, "answer", number)
     error = lacks_answer(state)(message)
@@ -212,7 +214,7 @@ def _attempt(
         own = run.temperature(ask.agent, words=ask.protocol == WORDS)
         resampled = redrawn(run, state, place, own)
         temperature = own if resampled is None else resampled
-    turns = with_donors(run, state, ask.agent, escalated(run, state, ask.turns))
+    turns = with_donors(run, state, ask.agent, with_thoughts(run, escalated(run, state, ask.turns)))
     silent = ask.silent and carries_all(run, ask.agent)
     ask = replace(ask, response_format=run.constraint(ask.response_format), turns=turns, silent=silent)
     seed = run.seed(state, ask.agent, ask.act, attempt)
@@ -224,7 +226,7 @@ def _attempt(
     donors, donor_notes = donated(turns)
     return replace(
         message,
-        measured=measured(reply, run.store),
+        measured=measured(reply, message.text, run.store),
         guided=(ask.response_format.after or "whole") if ask.response_format and message.payload else "",
         notes=(*message.notes, *notes, *donor_notes),
         stats={**message.stats, **numbers},
@@ -236,9 +238,9 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     """Return a reply as a message for the board; `order` is its agent's place in the settings."""
     ref, (tokens, absurd) = reply.additional_kwargs.get("payload"), usage_of(reply)
     stats: dict[str, float] = {**reply.additional_kwargs.get("stats", {}), **tokens}
-    text = encodable(str(reply.text))
+    thoughts, text = map(encodable, said(reply))
     text = text if ref else text.removeprefix(call.ask.prefill_text)  # a hosted model may repeat it
-    about = reply.response_metadata
+    about, spoken = reply.response_metadata, reply.additional_kwargs.get("thoughts_payload")
     cut = ENDED_EARLY.get(str(about.get("finish_reason", about.get("stop_reason"))).lower())
     return Message(
         **call.place._asdict(),
@@ -251,6 +253,8 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         cut=bool(cut),
         notes=(*filter(None, (cut, absurd)), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
+        thoughts=thoughts,
+        thoughts_payload=PayloadRef.from_dict(spoken) if spoken else None,
     )
 
 
@@ -262,12 +266,15 @@ def usage_of(reply: AIMessage) -> tuple[dict[str, float], str]:
     usage: Any = reply.usage_metadata or {}  # Any: clients do not check what a server sends
     details = usage.get("input_token_details") or {}
     reused = details.get("cache_read") or 0 if isinstance(details, Mapping) else details
+    details = usage.get("output_token_details") or {}
+    thought = details.get("reasoning") or 0 if isinstance(details, Mapping) else details
     counts = {"tokens_in": usage.get("input_tokens"), "tokens_reused": reused, "tokens_out": usage.get("output_tokens")}
+    counts |= {"tokens_thoughts": thought} if thought else {}
     if None in counts.values() or counts["tokens_in"] == 0:
         return {}, ""
     if not all(type(n) in (int, float) and 0 <= n <= MOST_REPORTED for n in counts.values()):
         return {}, "its server reported numbers of tokens that cannot be: they are not counted"
-    return counts, ""
+    return counts | {"tokens_out": max(counts["tokens_out"] - thought, 0)}, ""
 
 
 def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

@@ -109,7 +109,7 @@ def check_edges(run: RunContext[AnyState]) -> list[str]:
     for name in dict.fromkeys(name for model in local for name in model.channel.ignores):
         if getattr(settings, name) is not None:
             notes.append(f"{name} has no effect on messages by {settings.protocol}")
-    notes += [*_unnamed(run), *_cold(run)]
+    notes += [*_unnamed(run), *_cold(run), *_thinking(run)]
     edges = _edges(run)
     alike = {*edges.values()}
     if len(edges) > 1 and len(alike) == 1 and not (same := alike.pop()).in_words and same.note:
@@ -133,6 +133,22 @@ def _edges(run: RunContext[AnyState], agent: str = "") -> dict[tuple[str, str], 
         for speaker, hearer in edges
         if agent in ("", speaker)
     }
+
+
+def _thinking(run: RunContext[AnyState]) -> list[str]:
+    """Return notes on who thinks before it replies and how long, and on shared thoughts."""
+    local = {name: model for name, model in run.models.items() if isinstance(model, HookedChatModel)}
+    limits = {name: most for name, model in local.items() if (most := model.most_thoughts)}
+    if not limits and not run.settings.share_thoughts:
+        return []
+    who = (
+        {"all agents": max(limits.values())}
+        if len({*limits.values()}) == 1 and len(limits) == len(run.models)
+        else limits
+    )
+    notes = [f"{name} may think before each reply, for at most {most:,} tokens" for name, most in who.items()]
+    heard = "agents hear the thoughts of the others too, which no paper's scheme does"
+    return [*notes, heard] if run.settings.share_thoughts else notes
 
 
 def _unnamed(run: RunContext[AnyState]) -> list[str]:

@@ -26,8 +26,11 @@ Decoders = Callable[[str], "Decode | None"]
 """Takes an agent, and returns the decoder of its model's token ids; None for a hosted model."""
 
 
-def measured(reply: AIMessage, store: PayloadStore | None) -> PayloadRef | None:
-    """Store the log-probabilities of a hosted model, if it returned any; local models' payloads have statistics."""
+def measured(reply: AIMessage, text: str, store: PayloadStore | None) -> PayloadRef | None:
+    """Store the log-probabilities of a hosted model's text, if it returned any; local models' payloads have statistics.
+
+    Tokens before the text, such as those of thoughts, are left out.
+    """
     if not reply.response_metadata.get("logprobs"):
         return None
     import torch  # late: runs without a local model do not need it
@@ -40,14 +43,18 @@ def measured(reply: AIMessage, store: PayloadStore | None) -> PayloadRef | None:
         tokens = of_response(reply)
     except UsageError:  # log-probabilities of only the sampled tokens say nothing about a distribution
         return None
-    k = min(map(len, tokens.top))
+    at = max(tokens.text.rfind(text), 0)
+    kept = [i for i, (start, _) in enumerate(tokens.spans) if start >= at]
+    if not kept:
+        return None
+    k = min(len(tokens.top[i]) for i in kept)
     tensors = {
-        "ids": torch.full((len(tokens),), -1),  # providers do not return token ids
-        "spans": torch.tensor(tokens.spans),
-        "top_logprobs": torch.tensor([each[:k] for each in tokens.top]),
-        BEST: torch.tensor(encoded(tokens.best or ()), dtype=torch.uint8),
+        "ids": torch.full((len(kept),), -1),  # providers do not return token ids
+        "spans": torch.tensor([tokens.spans[i] for i in kept]) - at,
+        "top_logprobs": torch.tensor([tokens.top[i][:k] for i in kept]),
+        BEST: torch.tensor(encoded([tokens.best[i] for i in kept] if tokens.best else ()), dtype=torch.uint8),
     }
-    return (store or PayloadStore()).put(Payload(Label(WORDS, tokens.text, "", "", ""), tensors))
+    return (store or PayloadStore()).put(Payload(Label(WORDS, tokens.text[at:], "", "", ""), tensors))
 
 
 def entropy_of(message: Message, answer: str, store: PayloadStore | None) -> float | None:
@@ -103,12 +110,13 @@ def features_of_acts(
     for message in finished(messages):
         if message.source not in ("model", "hosted") or not message.text:
             continue
-        if message.uncertainty is None:
+        ref = message.thoughts_payload if measure.positions == "thoughts" else message.uncertainty
+        if ref is None:
             raise UsageError(
                 f"the monitor that watches {message.agent} needs log-probabilities, and its model returned none; "
                 "create the model with logprobs=True, top_logprobs=10, or watch other agents"
             )
-        tokens = of_payload(message.uncertainty.load(store), decoders(message.agent))
+        tokens = of_payload(ref.load(store), decoders(message.agent))
         if features := features_of(tokens, measure):
             found.setdefault(message.agent, []).append(features)
     return combined([combined(acts, max) for acts in found.values()], min) if found else None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -141,15 +143,22 @@ def reciting_loaded(text: str) -> LoadedModel:
     token before. A text that begins with a line break answers chats; no token may stand in it twice.
     """
     said = list(ids(text))
-    assert len(set(said)) == len(said), f"tokens repeat in {text!r}"
-    model = tiny_model(sharp=1.0, hidden_size=64)
+    return assemble(f"reciting {text!r}", reciting_model([*said, said[0]]), tiny_tokenizer())
+
+
+def reciting_model(*said: Sequence[int], vocab_size: int = VOCABULARY) -> PreTrainedModel:
+    """A model that follows each token of the sequences `said` by the next one, whatever was before."""
+    pairs = [pair for each in said for pair in pairwise(each)]
+    assert len({before for before, _ in pairs}) == len(pairs), f"tokens repeat in {said}"
+    model = tiny_model(sharp=1.0, hidden_size=64, vocab_size=vocab_size)
     parameters = {name: parameter.data for name, parameter in model.named_parameters()}
     for name, values in parameters.items():
         if name.endswith(("o_proj.weight", "down_proj.weight", "lm_head.weight")):
             values.zero_()
-    before = nn.functional.normalize(parameters["model.embed_tokens.weight"][said], dim=-1)
-    parameters["lm_head.weight"][[*said[1:], said[0]]] = 20 * before  # 20: margins of many nats
-    return assemble(f"reciting {text!r}", model, tiny_tokenizer())
+    before = nn.functional.normalize(parameters["model.embed_tokens.weight"][[before for before, _ in pairs]], dim=-1)
+    for row, (_, after) in zip(before, pairs, strict=True):
+        parameters["lm_head.weight"][after] += 20 * row  # 20: margins of many nats
+    return model
 
 
 def ids(text: str) -> tuple[int, ...]:

@@ -75,17 +75,18 @@ def choose(own: Table, plan: Plan, logits: torch.Tensor, at_least: int = 0, ahea
     Matrix products have at least `at_least` rows, so that their sums are computed in the same order for any batch.
     `ahead` passes before this one have not been read yet.
     """
+    finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
+    usable = logits.index_put(tuple(plan.banned), logits.new_tensor(-torch.inf)) if plan.banned else logits
     masks = {i: mask for i in plan.formed if (mask := plan.speakers[i].mask()) is not None}
-    allowed = sampling.limit(logits, masks) if masks else logits
+    allowed = sampling.limit(usable, masks) if masks else usable
     ids = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
     for group in plan.drawn:
         ids = group.put(ids, _draw(group, group.of(allowed), ahead))
     found = []
     for group in plan.averaged:
-        tokens, means = _average(own, group, group.of(logits), at_least)
+        tokens, means = _average(own, group, group.of(usable), at_least)
         ids = group.put(ids, tokens)
         found.append(means)
-    finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
     rows = [torch.where(finite, ids, -1), *([argmax(allowed)] if plan.wants_best else [])]
     return Choices(plan, logits, ids, found, at_least, masks, download(torch.stack(rows)))
 

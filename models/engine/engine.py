@@ -200,7 +200,7 @@ def _check_shapes(request: Request, network: Network) -> None:
             if piece.rows.dim() != 2 or piece.rows.shape[1] != width:
                 raise UsageError(f"embedding rows have shape {tuple(piece.rows.shape)}; expected (n, {width})")
             continue
-        for id in (min(piece.ids, default=0), max(piece.ids, default=0)):
+        for id in (min(piece.ids, default=0), max(piece.ids, default=0), *request.banned):
             if not 0 <= id < len(network.table):  # on an accelerator it would end the process, not the request
                 raise UsageError(f"token id {id} is out of range; the model has ids 0 to {len(network.table) - 1}")
 

@@ -77,6 +77,9 @@ class Plan:
         self.speakers = speakers = [sequences[i] for i in self.speaking]
         self.formed = [i for i, each in enumerate(speakers) if each.constraint is not None]
         """Indices among those who speak."""
+        banned = [(i, id) for i, each in enumerate(speakers) for id in each.request.banned]
+        self.banned = [upload(list(column), pending.table.rows.device) for column in zip(*banned, strict=True)]
+        """Rows and ids of the logits that are banned; empty if none is."""
         self.wants_best = any(each.wants_best for each in speakers)
         recorded = {layer for each in sequences for layer in each.recorder.layers.values()}
         self.layers = sorted(recorded | {FINAL} if self.thinking else recorded)

@@ -27,6 +27,8 @@ class Ids:
     """A piece of a prompt as token ids."""
 
     ids: tuple[int, ...]
+    origin: Literal["prompt", "block"] = "prompt"
+    """`block` for the block of thoughts that the model wrote before this reply."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -131,8 +133,9 @@ class Thinking:
     """From states to input embeddings, (H, E); None is the identity."""
 
 
-Origin = Literal["received", "prompt", "thoughts", "words"]
-"""Where a position of a sequence comes from: a cached piece, the rest of its prompt, a latent step, its reply."""
+Origin = Literal["received", "prompt", "block", "thoughts", "words"]
+"""Where a position of a sequence comes from: a cached piece, the rest of its prompt, a block of thoughts in words, a
+latent step, its reply."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,8 @@ class Request:
     form: Form | None = None
     """The response format. With a mean feed, it is fed as tokens, except for means in the middle of a text."""
     thinking: Thinking | None = None
+    banned: tuple[int, ...] = ()
+    """Tokens that the reply cannot have: their probability is 0, under a mean feed too."""
 
     @cached_property
     def length(self) -> int:

@@ -18,7 +18,7 @@ from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
 from sottovoce.models.engine.prompt_reading import PromptReading
 from sottovoce.models.engine.recorder import Pending, Recorder
-from sottovoce.models.engine.request import Cached, KeysValues, Reply, Request, Usage
+from sottovoce.models.engine.request import Cached, Ids, KeysValues, Origin, Piece, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, overlapping, partial_stop, settled
@@ -222,8 +222,9 @@ class Sequence:
 
     def take_cache(self, kv: KVCache, slot: int) -> None:
         """Copy the keys and values that are recorded of its slot."""
-        origins = [o for p in self.request.prompt for o in ["received" if isinstance(p, Cached) else "prompt"] * len(p)]
-        origins += ["thoughts"] * len(self.thoughts) + ["words"] * self.n
+        counts: list[tuple[Origin, int]] = [(_origin(piece), len(piece)) for piece in self.request.prompt]
+        counts += [("thoughts", len(self.thoughts)), ("words", self.n)]
+        origins = [origin for origin, n in counts for _ in range(n)]
         wanted = self.request.record.cache
         if wanted:
             kept = kv.keys_values(slot, [at for at, origin in enumerate(origins) if origin in wanted])
@@ -283,6 +284,12 @@ class Sequence:
             cache=self._cache,
             thoughts=torch.stack(self.thoughts).cpu() if self.thoughts else None,
         )
+
+
+def _origin(piece: Piece) -> Origin:
+    if isinstance(piece, Cached):
+        return "received"
+    return piece.origin if isinstance(piece, Ids) else "prompt"
 
 
 def failure(error: BaseException) -> SottovoceError:

@@ -12,6 +12,7 @@ import copy
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +21,7 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.any_types import JSON, Keywords
 from sottovoce.core.errors import ContextOverflow, ModelError, UsageError, first_line
+from sottovoce.core.thoughts import Markers, family_of
 from sottovoce.models.huggingface.tool_calls import CallFormat, call_format
 
 MARK = re.compile("\ue000([0-9]{0,9})\ue001")
@@ -29,6 +31,8 @@ SWITCHES = ("enable_thinking", "thinking")
 """Names of the switch for thinking in templates: Qwen3 and later; Granite and DeepSeek."""
 
 LONG = 8  # characters of a token, more than in most texts
+PROBE = "QUESTION"
+"""A user's turn, behind which a template's generation prompt is looked for."""
 
 Hole = TypeVar("Hole", covariant=True)
 Chat = list[JSON]
@@ -50,24 +54,32 @@ class ChatTurn(Protocol[Hole]):
 class ChatTemplate:
     """Renders chats for one tokenizer; safe to share between threads."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, thinking: bool | None = None) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, *, thinking: bool | None = None, markers: Markers | None = None
+    ) -> None:
         """Keep the tokenizer; its template is read when a chat is encoded.
 
-        `thinking` sets the template's switch; None leaves the template's default.
+        `thinking` sets the template's switch, if it has one; None leaves the template's default. `markers` are those
+        of the model's thoughts; None are those of the families that are known.
 
         Raises:
-            UsageError: `thinking` is not None, and the template has no switch for it.
+            UsageError: `thinking` is not None, and the template has neither a switch nor markers of thoughts.
         """
-        self.tokenizer = tokenizer
+        self.tokenizer, self.wish = tokenizer, thinking
         self._set: dict[str, Keywords] = {}
+        markers = markers or family_of(tokenizer.chat_template)
+        self.block = ThoughtBlock(self, markers) if markers and tokenizer.chat_template else None
+        """The block of thoughts; None if the template knows no thoughts."""
         if thinking is not None:
-            if self.switch is None:
+            if self.switch is None and self.block is None:
                 raise UsageError(
-                    f"the model's chat template has no switch for thinking; expected {' or '.join(SWITCHES)} in it; "
-                    "leave thinking at the model's default"
+                    f"the model's chat template has no switch for thinking; expected {' or '.join(SWITCHES)} in it, or "
+                    "markers of thoughts; leave thinking at the model's default, or name them in thinking_markers"
                 )
-            self._set = {self.switch: thinking}
+            self._set = {self.switch: thinking} if self.switch else {}
         added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+        self.special_ids = {*tokenizer.added_tokens_decoder, *tokenizer.all_special_ids}
+        """The ids of added and special tokens."""
         longest_first = sorted({*tokenizer.all_special_tokens, *added}, key=len, reverse=True)
         special = [re.escape(token) for token in longest_first]
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
@@ -251,6 +263,86 @@ def _too_long(text: str, most: int) -> ContextOverflow:
         f"the prompt has a text of {len(text):,} characters, which is more than the {most:,} tokens that the model "
         "reads; shorten the prompt"
     )
+
+
+@dataclass(frozen=True)
+class ThoughtBlock:
+    """The tokens of a block of thoughts for one chat template and its switch."""
+
+    chat: ChatTemplate
+    markers: Markers
+
+    @cached_property
+    def _generation_prompt(self) -> str:
+        """The generation prompt of the template, with the switch as it is set."""
+        try:
+            return self.chat.rendered([{"role": "user", "content": PROBE}], True).rpartition(PROBE)[2]
+        except TemplateError:  # it takes other chats
+            return ""
+
+    @property
+    def _is_closed(self) -> bool:
+        """True if the generation prompt has a closed block, or another form of none."""
+        skip = self.markers.skip  # harmony's "<|end|>" ends other turns too
+        return (
+            self._generation_prompt.rstrip().endswith(skip)
+            if skip
+            else self.markers.end_marker in self._generation_prompt
+        )
+
+    @property
+    def _is_open(self) -> bool:
+        return self._generation_prompt.rstrip().endswith(self.markers.open.strip())
+
+    @cached_property
+    def is_on(self) -> bool:
+        """True if the model thinks: as the switch is set, else by the template's default; without a switch, it does."""
+        wish, switch = self.chat.wish, self.chat.switch
+        if wish is not None or switch is None:
+            return wish is not False
+        chat = [{"role": "user", "content": PROBE}]  # `switch` has rendered it
+        return self.chat.rendered(chat, True) == self.chat.rendered(chat, True, **{switch: True})
+
+    @cached_property
+    def open(self) -> tuple[int, ...]:
+        """The ids that open the block; none if the generation prompt does."""
+        return () if self._is_open else self.chat.ids(self.markers.open)
+
+    @cached_property
+    def close(self) -> tuple[int, ...]:
+        """The ids that close it where the model did."""
+        return self.chat.ids(self.markers.close)
+
+    @cached_property
+    def forced(self) -> tuple[int, ...]:
+        """The ids that close it at the limit."""
+        return self.chat.ids(self.markers.gap + self.markers.close)
+
+    @cached_property
+    def skip(self) -> tuple[int, ...]:
+        """The ids that keep the model from thinking; none if the generation prompt does."""
+        if self._is_closed:
+            return ()
+        return self.forced if self._is_open else self.chat.ids(self.markers.empty)
+
+    @cached_property
+    def end(self) -> int | None:
+        """The token at which thoughts end; None if the marker has several."""
+        ids = self.chat.ids(self.markers.end_marker)
+        return ids[0] if len(ids) == 1 else None
+
+    @cached_property
+    def banned(self) -> tuple[int, ...]:
+        """Tokens that a text cannot have, since they would begin or end thoughts in its middle."""
+        opening = self.chat.ids(self.markers.open.strip())
+        first = opening[:1] if len(opening) == 1 or opening[0] in self.chat.special_ids else ()
+        return tuple(dict.fromkeys([*first, *([self.end] if self.end is not None and not self.text_ends else [])]))
+
+    @cached_property
+    def text_ends(self) -> tuple[int, ...]:
+        """The token that ends the text too, if the family has one."""
+        ids = self.chat.ids(self.markers.ends_text) if self.markers.ends_text else ()
+        return ids if len(ids) == 1 else ()
 
 
 def _joined(chat: Chat) -> Chat:

@@ -26,7 +26,6 @@ from sottovoce.core.registry import Registry
 from sottovoce.prompts.kinds.kind import Kind as Kind
 from sottovoce.prompts.kinds.marks import ITEM, LONGEST, RETRACTED, How, boxes, marks, plain
 from sottovoce.prompts.kinds.marks import normalise as normalise
-from sottovoce.prompts.kinds.marks import without_thoughts as without_thoughts
 from sottovoce.prompts.kinds.number import target as number_in
 from sottovoce.prompts.kinds.option import bare
 from sottovoce.prompts.kinds.sentences import UNKNOWN, sentences
@@ -204,7 +203,7 @@ def _finished(text: str) -> str:
 
 def _field(text: str) -> str | None:
     """Return the field "answer" of an object at the end of a text, or on its own lines before prose without marks."""
-    text = without_thoughts(text)[-LONGEST:].rstrip("` \n")
+    text = text[-LONGEST:].rstrip("` \n")
     end = text.rfind("}") + 1
     prose = text[end:]
     if not end or (prose and (marks(plain(prose)) or not _ALONE.search(text[:end]))):

@@ -1,7 +1,7 @@
 r"""Statements of an answer in a reply: `Answer: X`, "the answer is X", a box, `<answer>` tags, brackets at the end.
 
 The last statement counts. Sentences about other answers are none: "if the answer is B", "Agent 2 says that the answer
-is B", "another answer is B". A block of thoughts and a tool call state nothing, closed or not. Time is linear in the
+is B", "another answer is B". A tool call states nothing, closed or not. Time is linear in the
 length of the text: each pattern examines a bounded number of characters.
 """
 
@@ -22,7 +22,6 @@ MAX_STATEMENTS = 20  # that are examined, from the end
 WIDE = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 WIDE |= str.maketrans("\u2212\u2019\u3000\u3010\u3011", "-' []")
 """Full-width signs, minus and apostrophe as ASCII."""
-THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|\A.*?</think(?:ing)?>", re.DOTALL | re.I)
 TOOL_CALL = re.compile(r"<(tool_call|function_call|tool_response)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 WORDS = re.compile(
     r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|operatorname)\s*\{([^{}]{0,400})\}"
@@ -98,15 +97,10 @@ class Mark:
     """Whether it is a line that begins with "Answer:", which has an answer or nothing."""
 
 
-def without_thoughts(text: str) -> str:
-    """Return a reply without its blocks of thoughts; one that is not closed runs to the end."""
-    return THOUGHTS.sub("", text)
-
-
 @lru_cache(maxsize=256)  # a reply is parsed several times
 def plain(text: str) -> str:
-    """Return a reply as plain text, without thoughts, tool calls and markup; line breaks stay."""
-    text = TOOL_CALL.sub("", without_thoughts(text))[-LONGEST:].translate(WIDE)
+    """Return a reply as plain text, without tool calls and markup; line breaks stay."""
+    text = TOOL_CALL.sub("", text)[-LONGEST:].translate(WIDE)
     for pattern, meaning in MARKUP:
         text = pattern.sub(meaning, text)
     further = FURTHER.search(text)

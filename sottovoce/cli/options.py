@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
 from sottovoce.core.any_types import JSON, JSONValue
-from sottovoce.core.bounds import Size
+from sottovoce.core.bounds import Size, Thinking
 from sottovoce.core.errors import UsageError
 from sottovoce.core.validation import Checked
 from sottovoce.settings import Settings
@@ -35,6 +35,8 @@ METAVARS: dict[Any, str] = {  # Any: a type
     Path: "PATH",
     Size: "SIZE",
     dict: "NAME=VALUE",
+    tuple: "OPEN CLOSE",
+    Thinking: "on|off|N",
 }
 COMMON = ("sample", "questions", "limit", "document", "kind", "prompts", "quiet")
 """The options that most people need besides `FIRST` and the scheme's own."""
@@ -92,6 +94,7 @@ class Option(click.Option):
             help=f"{info.description}{default}",
             metavar=None if flag else f"{word} ..." if repeated else word,
             multiple=repeated,
+            nargs=2 if get_origin(kind) is tuple and not repeated else 1,
             required=info.is_required(),
             type=None if flag else click.UNPROCESSED,
             is_flag=flag or None,

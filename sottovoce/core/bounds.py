@@ -59,6 +59,23 @@ Size = Annotated[int, Field(gt=0, le=MAX_COUNT), BeforeValidator(read_size, json
 """A positive number of bytes, which may be written as a size."""
 
 
+def read_thinking(value: Untyped) -> Untyped:
+    """Return on and off as booleans, and a number of tokens as one; JSON's and YAML's values stay.
+
+    Raises:
+        PydanticCustomError: it is none of them.
+    """
+    words = {"on": True, "true": True, "off": False, "false": False}
+    found = words.get(value.lower(), int(value) if value.isdecimal() else value) if isinstance(value, str) else value
+    if isinstance(found, bool) or (isinstance(found, int) and 1 <= found <= MOST_TOKENS):
+        return found
+    raise PydanticCustomError("thinking", "expected on, off, or the most tokens of thoughts, such as 1024")
+
+
+Thinking = Annotated[bool | int, BeforeValidator(read_thinking, json_schema_input_type=bool | int)]
+"""Whether a model thinks before it replies, or the limit of its thoughts in tokens."""
+
+
 def size_of(memory: int | str | None) -> int | None:
     """Return the bytes of a memory size that Python code gave; None stays None.
 

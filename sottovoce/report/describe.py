@@ -73,6 +73,15 @@ def footer(message: Message) -> str:
     return " · ".join([*facts, *map(one_line, message.notes)])
 
 
+def thoughts(message: Message) -> str:
+    """Return the thoughts folded into a line: their length, and how they begin; empty if there are none."""
+    if not message.thoughts:
+        return ""
+    tokens = message.stats.get("tokens_thoughts")
+    length = "" if tokens is None else f", {counted(int(tokens), 'token')}"
+    return f"thoughts, which nobody hears{length}: {shortened(one_line(message.thoughts.strip()))}"
+
+
 def last_attempts(messages: Sequence[Message]) -> list[Message]:
     """Return the latest reply of each act, in the board's order, with the notes of earlier attempts.
 

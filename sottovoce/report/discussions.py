@@ -104,7 +104,12 @@ class _Says:
             "foot": describe.footer(message),
             "place": f"round {message.round + 1}{again}, {one_line(message.act)}",
         }
-        marks = {"begun": message.begun, "public": message.public, "mark": self._mark(message)}
+        marks = {
+            "thoughts": message.thoughts.strip(),
+            "begun": message.begun,
+            "public": message.public,
+            "mark": self._mark(message),
+        }
         prompt = [[role, text] for role, text in self._prompts.get(message.place, [])]
         more = {**marks, "asked": prompt, "tokens": self._tensors.of(message)}
         return item | {name: value for name, value in more.items() if value}

@@ -99,12 +99,17 @@ def width_of(console: Console, panels: int) -> int:
 
 def panel(message: Message) -> Panel:
     """Return a finished message, shaded by uncertainty, above its footer."""
-    return titled(describe.speaker(message), shaded(message), describe.footer(message))
+    return titled(
+        describe.speaker(message), shaded(message), describe.footer(message), folded=describe.thoughts(message)
+    )
 
 
-def titled(title: str, text: Text, footer: str = "") -> Panel:
-    """Return a text in a panel under a title."""
-    body = Group(text, Text(footer, style="dim")) if footer else text
+def titled(title: str, text: Text, footer: str = "", folded: str = "") -> Panel:
+    """Return a text in a panel under a title, with a line of folded thoughts above it."""
+    above, below = (
+        [Text(line, style=style)] if line else [] for line, style in ((folded, "dim italic"), (footer, "dim"))
+    )
+    body = Group(*above, text, *below) if above or below else text
     return Panel(body, title=Text(title), title_align="left", box=box.ROUNDED, border_style="dim")
 
 
@@ -164,7 +169,8 @@ def _markdown_block(block: Block) -> Iterator[str]:
 
 def _markdown_message(message: Message) -> str:
     speaker, footer = escaped(describe.speaker(message)), escaped(describe.footer(message))
-    return f"### {speaker}\n\n{fenced(message.full_text or describe.NO_WORDS)}\n\n{footer}"
+    thoughts = f"Thoughts:\n\n{fenced(message.thoughts.strip())}\n\n" if message.thoughts else ""
+    return f"### {speaker}\n\n{thoughts}{fenced(message.full_text or describe.NO_WORDS)}\n\n{footer}"
 
 
 def _markdown_line(line: Line) -> str:

@@ -21,8 +21,9 @@ from pydantic_core import CoreSchema
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, GraftOptions, StateOptions, ThoughtsOptions
 from sottovoce.core.any_types import AnyState, JSONValue, Keywords
-from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Tokens
+from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Thinking, Tokens
 from sottovoce.core.errors import UsageError, choose, nearest
+from sottovoce.core.thoughts import THOUGHTS
 from sottovoce.core.trust import Names, Words
 from sottovoce.prompts import packs
 from sottovoce.prompts.kinds import KindName
@@ -158,8 +159,17 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         description="Memory for a model's keys and values, such as 4GB. One for all agents, or one each. "
         "If not set: a share of the free memory.",
     )
-    thinking: bool | None = Field(
-        default=None, description="Thinking switch of the models' chat templates. If not set: each template's default."
+    thinking: Thinking | None = Field(
+        default=None,
+        description="Thoughts of models that think, before each reply: on, off, or their most tokens. If not set: as "
+        f"the chat template has it, at most {THOUGHTS}; off for short replies if the template has a switch.",
+    )
+    thinking_markers: tuple[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
+        default=None,
+        description="What opens and what closes the thoughts of a local model, if it is of no known family.",
+    )
+    share_thoughts: bool = Field(
+        default=False, description="Let agents hear the thoughts of the others too, in front of their messages."
     )
     exact: bool = Field(
         default=False,
@@ -172,6 +182,8 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     """False if agents can only search a question's documents, or know what the rules of their world say."""
     answers_in: ClassVar[KindName | None] = None
     """The kind of all its answers, whatever a question says; None leaves it to the question."""
+    brief: ClassVar[bool] = False
+    """True if its published replies are so short that models with a switch for thinking do not think by default."""
     default_temperature: ClassVar[float | None] = None
     """The temperature if none is set; None leaves it to the models."""
     spreads_temperature: ClassVar[bool] = True

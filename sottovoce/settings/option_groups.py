@@ -14,7 +14,7 @@ FIRST = (
 )
 """The options that most people need, in this order, including those of a run's output."""
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
-OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "exact")
+OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "thinking_markers", "exact")
 OF_PROTOCOL = tuple(
     CipherOptions.model_fields | StateOptions.model_fields | ThoughtsOptions.model_fields | GraftOptions.model_fields
 )
@@ -22,9 +22,18 @@ OF_CONTROL = ("control", "escalate", "escalate_above")
 COMPONENTS = ("question_description", "answer_description", "demonstrations", "chain_of_thought")
 GROUPS: dict[str, tuple[str, ...]] = {
     "Sampling": (*OF_SAMPLING, "timeout"),
-    "Prompts and answers": ("system", "prompts", *COMPONENTS, "answer_turn", "guide", "thinking"),
+    "Prompts and answers": (
+        "system",
+        "prompts",
+        *COMPONENTS,
+        "answer_turn",
+        "guide",
+        "thinking",
+        "thinking_markers",
+        "share_thoughts",
+    ),
     "Protocol: what messages carry": ("option", "fallback", *OF_CONTROL, *OF_PROTOCOL),
-    "Loading models": tuple(name for name in OF_LOADING if name != "thinking"),
+    "Loading models": tuple(name for name in OF_LOADING if not name.startswith("thinking")),
     "People": tuple(People.model_fields),
     "Monitors that watch": tuple(Watched.model_fields),
 }

@@ -140,6 +140,7 @@ class ReAct(Searching):
     """
 
     acts: ClassVar[tuple[str, ...]] = ("step", "action")
+    brief: ClassVar[bool] = True
     shows_documents: ClassVar[bool] = False
     default_temperature: ClassVar[float | None] = 0.0
     spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.2.2)

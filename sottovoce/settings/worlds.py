@@ -110,6 +110,7 @@ class GovSim(Settings):
     """
 
     default_temperature: ClassVar[float | None] = 0.0
+    brief: ClassVar[bool] = True
     shows_documents: ClassVar[bool] = False
     measured_at: ClassVar[str] = "tons"
     watched_from: ClassVar[int] = 1
@@ -202,6 +203,7 @@ class WhoDunit(Settings):
     """
 
     default_temperature: ClassVar[float | None] = 0.0
+    brief: ClassVar[bool] = True
     shows_documents: ClassVar[bool] = False
     measured_at: ClassVar[str] = "action"
     acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")

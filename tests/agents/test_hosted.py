@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import reduce
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from operator import add
 from threading import Event, Thread
 from types import ModuleType
 from typing import Any
@@ -15,15 +18,18 @@ import pytest
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.language_models.model_profile import ModelProfile
+from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, Field, SecretStr
 
 from sottovoce.agents.ask import Ask, Call
+from sottovoce.agents.convert import said
 from sottovoce.agents.hosted import failure, hosted, passes, structured
 from sottovoce.channels.message import Place, Turn
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.context import made_from
+from sottovoce.nodes.say import message_of
 from sottovoce.settings import Debate
 from tests.tables import each_row
 
@@ -282,3 +288,64 @@ async def test_a_reply_that_trickles_in_is_given_up_in_an_event_loop(trickling: 
         await trickled(trickling).ainvoke({})
 
     assert str(failure(caught.value)).startswith(LATE)
+
+
+class Musing(BaseHTTPRequestHandler):
+    """Replies as servers with a parser of thoughts do: whole, and in pieces."""
+
+    field = "reasoning_content"
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        about = {"id": "1", "created": 1, "model": "muse"}
+        usage = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
+        usage |= {"completion_tokens_details": {"reasoning_tokens": 6}}  # type: ignore[dict-item]
+        self.send_response(200)
+        if not asked.get("stream"):
+            message = {"role": "assistant", "content": "Answer: 4", self.field: "2 + 2, so 4"}
+            choices = [{"index": 0, "finish_reason": "stop", "message": message}]
+            body = json.dumps({**about, "object": "chat.completion", "choices": choices, "usage": usage})
+        else:
+            deltas = [{self.field: "2 + 2, "}, {self.field: "so 4"}, {"content": "Answer: "}, {"content": "4"}]
+            chunks: list[Any] = [{"choices": [{"index": 0, "delta": {"role": "assistant", **each}}]} for each in deltas]
+            chunks += [
+                {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+                {"choices": [], "usage": usage},
+            ]
+            lines = [json.dumps({**about, "object": "chat.completion.chunk", **each}) for each in chunks]
+            body = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+        self.send_header("Content-Type", "text/event-stream" if asked.get("stream") else "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *about: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_a_server_s_field_of_thoughts_is_kept_with_the_message(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Musing", (Musing,), {"field": field})) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        model = hosted(MINI)
+        whole, pieces = model.invoke("2 + 2?"), list(model.stream("2 + 2?"))
+        server.shutdown()
+
+    streamed = reduce(add, pieces)
+    assert [tuple(said(each)) for each in (whole, streamed)] == [("2 + 2, so 4", "Answer: 4")] * 2
+    call = trickled(model)
+    message = message_of(call, whole, 0)
+    assert (message.thoughts, message.text) == ("2 + 2, so 4", "Answer: 4")
+    assert (message.stats["tokens_out"], message.stats["tokens_thoughts"]) == (3, 6)
+
+
+def test_thoughts_in_content_blocks_and_between_markers_are_no_text() -> None:
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "4"}]
+    summary = [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+        {"type": "text", "text": "4"},
+    ]
+    replies = [AIMessage(blocks), AIMessage(summary), AIMessage("<think>hm</think>4")]  # type: ignore[arg-type]
+    replies += [AIMessage("4", additional_kwargs={"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]})]
+    assert [tuple(said(each)) for each in replies] == [("hm", "4")] * 4

@@ -167,9 +167,9 @@ class Counting(HookedChatModel):
 
     usage: list[Usage] = []  # noqa: RUF012  # a pydantic field, copied for each model
 
-    def _message(self, reply: Reply, **kwargs: Any) -> Any:
+    def _message(self, reply: Reply, *more: Any, **kwargs: Any) -> Any:
         self.usage.append(reply.usage)
-        return super()._message(reply, **kwargs)
+        return super()._message(reply, *more, **kwargs)
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])

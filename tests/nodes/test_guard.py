@@ -235,7 +235,7 @@ def test_the_texts_of_the_most_probable_tokens_are_known_of_hosted_and_local_mod
     reply, store = AIMessage("aa", response_metadata={"logprobs": told}), PayloadStore(tmp_path)
     loaded = tiny_loaded()
 
-    ref, decode = measured(reply, store), decoder_of(HookedChatModel(preloaded=loaded))
+    ref, decode = measured(reply, str(reply.text), store), decoder_of(HookedChatModel(preloaded=loaded))
 
     assert ref is not None and [*(of_payload(ref.load(store)).best or ())] == ["é", "action"]
     assert decode is not None and "".join(map(decode, ids("action 1"))) == "action 1"

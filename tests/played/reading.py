@@ -9,6 +9,7 @@ from typing import Any
 
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON, JSONValue
+from sottovoce.core.thoughts import split
 from sottovoce.environments import react
 from sottovoce.nodes import ia, mad, madra_readers, reconcile
 from sottovoce.nodes.decide import read_vote
@@ -74,7 +75,7 @@ def question_of(reply: Played) -> Question:
 
 def read(reply: Played) -> JSONValue:
     """Return what its scheme reads from a reply."""
-    message = Message(reply["agent"], 0, reply["act"], reply["reply"])
+    message = Message(reply["agent"], 0, reply["act"], split(reply["reply"]).text)
     return READERS.get((reply["scheme"], reply["act"]), _by_ballot)(message, reply)
 
 

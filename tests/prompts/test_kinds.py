@@ -100,7 +100,6 @@ DECLINES = {
     "Mira was born in Kestrel Bay. I do not know on which river it lies.": True,
     r"\boxed{\text{unknown}}": True,
     "It is not known to all that the answer is 5.": False,
-    "<think>I don't know.</think> Hm.": False,
     "Hm.": False,
     "": False,
 }

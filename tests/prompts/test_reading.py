@@ -36,7 +36,6 @@ SECOND = [
     "**Answer:** {1}\n\nLet me know if there is more!",
     "<answer>{1}</answer>",
     "Antwort: {0}\n\nRéponse finale : {1}",
-    "<think>The answer is {0}.</think>\n{1}",
     "Answer: let me think.\n\nThe answer is {1}.",
 ]
 NONE = [
@@ -46,7 +45,6 @@ NONE = [
     "Agent 2 says that the answer is {0}.",
     "I do not think that the answer is {0}.",
     "If the answer is {0}, all is well.",
-    "<think>The answer is {0}.",
     '<tool_call>{{"answer": "{0}"}}</tool_call>',
     "First it was {0}, then {1}, as all agents agree.",
     "Answer:",
@@ -73,7 +71,7 @@ def test_the_last_statement_of_a_reply_s_own_counts_and_says_how_it_was_read() -
 def test_a_reply_that_was_cut_is_not_read_where_it_ends() -> None:
     for kind, asked in ASKED.items():
         first, second = TWO[kind]
-        for text in (first, f"Answer: {first}", f"The answer is {first}", f"<think>Answer: {first}\n", f"{first} and"):
+        for text in (first, f"Answer: {first}", f"The answer is {first}", f"{first} and"):
             assert reading(text, asked, cut=True) == ABSTENTION, text
         assert reading(f"Answer: {first}\n\nThe answer is {second}", asked, cut=True) == Reading(first, "marked")
 

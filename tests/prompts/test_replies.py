@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from sottovoce.core.thoughts import split
 from sottovoce.prompts.kinds import OURS, reading, right
 
 REPLIES = Path(__file__).with_name("replies")
@@ -58,7 +59,7 @@ def is_cut(text: str) -> bool:
 def verdict(reply: dict[str, Any], kind: str, *, cut: bool) -> str:
     """`stated`, `asked`, `wrong`, or `nothing` where there is no answer and none is read."""
     question = {"question": reply["question"], "kind": kind, "choices": reply.get("choices") or []}
-    found, label = reading(reply["text"], question, cut=cut).answer, reply["label"]
+    found, label = reading(split(reply["text"]).text, question, cut=cut).answer, reply["label"]
     if found is None:
         return "nothing" if label is None else "asked"
     return "stated" if label is not None and right(found, {**question, "target": label}) else "wrong"
@@ -75,7 +76,7 @@ def test_what_is_stated_is_read_and_nothing_else() -> None:
     for name in ("hard", "stated"):
         for reply in replies(name):
             asked = ASKED[reply["kind"]] if name == "stated" else {"question": "", "choices": []}
-            found = reading(reply["text"], {**asked, **reply}, cut=reply.get("cut", False)).answer
+            found = reading(split(reply["text"]).text, {**asked, **reply}, cut=reply.get("cut", False)).answer
             meant = reply["label" if name == "hard" else "answer"]
             if found != meant:
                 wrong.append((reply["kind"], reply["text"], meant, found))

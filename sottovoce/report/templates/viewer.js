@@ -144,20 +144,21 @@ function said(item, key) {
   const outer = element("div", "item"), made = outer.appendChild(element("div", item.mark ? "said marked" : "said"));
   made.append(element("span", "who", item.who), " ", element("span", "place", item.place));
   if (item.mark) made.append(" ", element("span", "mark", item.mark));
+  if (item.thoughts) made.append(folded([["thinks", item.thoughts]], `${key}/thoughts`, "the thoughts, which nobody hears"));
   made.append(body(item, key));
   if (item.public) made.append(element("div", "line aside", `others hear: ${item.public}`));
   made.append(element("div", "foot", item.foot));
-  if (item.asked) made.append(asked(item, key));
+  if (item.asked) made.append(folded(item.asked, key, "the prompt"));
   return outer;
 }
 
-function asked(item, key) {
-  const open = OPENED.has(key), made = element("div"), button = element("button", "", open ? "hide the prompt" : "show the prompt");
+function folded(turns, key, name) {
+  const open = OPENED.has(key), made = element("div"), button = element("button", "", `${open ? "hide" : "show"} ${name}`);
   button.type = "button";
   button.setAttribute("aria-expanded", String(open));
   button.addEventListener("click", () => { if (open) OPENED.delete(key); else OPENED.add(key); messages.again(); });
   made.append(button);
-  for (const [role, text] of open ? item.asked : []) {
+  for (const [role, text] of open ? turns : []) {
     const turn = made.appendChild(element("div", "asked"));
     turn.append(element("span", "role", `${role}: `), text);
   }

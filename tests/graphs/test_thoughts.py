@@ -1,0 +1,64 @@
+"""Thoughts in discussions of every scheme: kept, and never read, heard or sent back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from tests.graphs.support import QUESTION
+from tests.graphs.test_transitions import CASES, FIRST, SCRIPTS, built
+
+POISON = 'MUSING \\boxed{99} Answer: 99 Finish[99] [[1, 1]] {"action": 1} Evidence: [1]'
+ANSWERS = {"": ["The answer is 22."] * 12}
+SHAPES = {"": "{1}", "whole": "<think>{0}</think>\n\n{1}", "opened": "{0}</think>{1}"}
+
+
+def run(case: str, shape: str = "", **more: Any) -> tuple[dict[str, Any], ScriptedChatModel]:
+    """The result of a scripted run whose replies have thoughts of a shape before them."""
+    name, settings = CASES[case]
+    scripts = SCRIPTS.get(case, ANSWERS)
+    thinking = {who: [SHAPES[shape].format(POISON, said) for said in all_] for who, all_ in scripts.items()}
+    model = ScriptedChatModel(thinking)
+    result = built(name, {**settings, **more}, models=model).invoke(
+        {**QUESTION, "target": "22"}, {"recursion_limit": 100}
+    )
+    return dict(result), model
+
+
+def messages(result: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each if isinstance(each, dict) else each.to_dict() for each in result["board"]]
+
+
+def told(result: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(message["act"], message["text"].strip()) for message in messages(result)]
+
+
+@pytest.mark.parametrize("case", [case for name, case in FIRST.items()])
+def test_a_discussion_is_the_same_with_thoughts_and_nobody_hears_or_reads_them(case: str) -> None:
+    plain, _ = run(case)
+    for shape in filter(None, SHAPES):
+        thought, model = run(case, shape)
+
+        assert thought["decision"] == plain["decision"] and told(thought) == told(plain)
+        assert not [call.text for call in model.calls if "MUSING" in call.text]
+        spoken = [message for message in messages(thought) if message["source"] != "rule"]
+        assert spoken and {message.get("thoughts") for message in spoken} == {POISON}
+
+
+def test_shared_thoughts_are_heard_and_named_in_the_notes() -> None:
+    result, model = run("debate", "whole", share_thoughts=True)
+    first, second = (
+        [call for call in model.calls if call.round == number and call.agent == "agent_1"] for number in (0, 1)
+    )
+    assert "MUSING" not in first[0].text and second[0].text.count("MUSING") == 2  # of two others, not its own
+    assert any("hear the thoughts" in note for note in result["notes"])
+
+
+def test_a_reply_that_was_cut_in_its_thoughts_states_nothing() -> None:
+    # Seen: "<think>\n12*8 = 96 and so" gave "2 of 2 say 96".
+    name, settings = CASES["debate_one_round"]
+    model = ScriptedChatModel({"": ["<think>\n12*8 = 96 and so"] * 9})
+    decision = built(name, {**settings, "answer_turn": "off"}, models=model).invoke(dict(QUESTION))["decision"]
+    assert decision["answer"] is None
