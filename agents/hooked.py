@@ -57,7 +57,7 @@ OF_ENGINES = {"memory": (None,), "exact": (None, False)}
 """Fields that an engine is made with, and their values that a loaded model's engine may have anyway."""
 OF_CALLS = (
     *("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "seed", "stop"),
-    *("speaks", "silent", "prefill", "response_format", "tools", "tool_choice"),
+    *("speaks", "silent", "thinking", "prefill", "response_format", "tools", "tool_choice"),
 )
 """Arguments of a call."""
 CACHED = ("loaded", "channel", "payloads")
