@@ -17,7 +17,7 @@ from langgraph.types import Overwrite
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from sottovoce.channels.message import EDITED, Message, Place
+from sottovoce.channels.message import EDITED, RARE_REFS, Message, Place
 from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.errors import BoardConflict, RequestError, nearest
 from sottovoce.core.text import shortened
@@ -127,7 +127,7 @@ def _messages(value: Untyped) -> list[Message]:
 def _without_summaries(message: Message) -> JSON:
     """Return a message's JSON without the summaries, which can be recomputed: savers store every message many times."""
     data = message.to_dict()
-    for ref in filter(None, (data["payload"], data.get("measured"))):
+    for ref in filter(None, (data.get(name) for name in ("payload", *RARE_REFS))):
         del ref["summary"]
     return data
 

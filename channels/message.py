@@ -122,6 +122,11 @@ class Message:
         return self.payload
 
     @property
+    def own_refs(self) -> list[PayloadRef]:
+        """The payloads of the message: its own, and those that few messages have."""
+        return [ref for ref in (self.payload, self.measured, self.thoughts_payload) if ref is not None]
+
+    @property
     def uncertainty(self) -> PayloadRef | None:
         """The payload with the statistics of the message's tokens, if there is one."""
         return self.latent or self.measured

@@ -148,7 +148,7 @@ def plain(update: Update) -> Update:
 
 SPOKEN_BY = {
     *OF_SAMPLING,
-    *"protocol options temperature max_tokens stop seed thinking thinking_markers brief exact".split(),
+    *"protocol options temperature max_tokens stop seed thinking thinking_markers brief share_thoughts exact".split(),
 }
 """The fields of a local model that its replies depend on, besides its weights."""
 

@@ -79,7 +79,7 @@ def thoughts(message: Message) -> str:
         return ""
     tokens = message.stats.get("tokens_thoughts")
     length = "" if tokens is None else f", {counted(int(tokens), 'token')}"
-    return f"thoughts, which nobody hears{length}: {shortened(one_line(message.thoughts.strip()))}"
+    return f"thoughts{length}: {shortened(one_line(message.thoughts.strip()))}"
 
 
 def last_attempts(messages: Sequence[Message]) -> list[Message]:

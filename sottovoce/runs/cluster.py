@@ -81,7 +81,7 @@ def run_shard(
         store = PayloadStore(Path(temporary))
         run_all(run, settings, store, limits=Limits(at_once=n))
         messages = [message for record in run.records.values() for message in record.messages]
-        names = sorted({ref.sha256 for each in messages for ref in (each.payload, each.measured) if ref is not None})
+        names = sorted({ref.sha256 for each in messages for ref in each.own_refs})
         files = {name: data for name in names if (data := store.read(name)) is not None}
         return ShardOutput(run.collected, files)
 

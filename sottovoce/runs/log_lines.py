@@ -50,9 +50,8 @@ def _message(said: _Said) -> _Said:
     for name, value in said.stats.items():
         if not -MAX_COUNT <= value <= MAX_COUNT:  # also refuses NaN
             raise PydanticCustomError("stats", f"its stats.{name} should be a finite number of ordinary size")
-    for ref in (said.payload, said.measured):
-        if ref is not None:
-            _reference(ref)
+    for ref in said.own_refs:
+        _reference(ref)
     return said
 
 

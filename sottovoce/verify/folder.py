@@ -139,7 +139,7 @@ def _closing(run: Run, lines: list[JSON]) -> Iterator[Finding]:
 
 def _refs(message: Message) -> list[PayloadRef]:
     """Return the payloads that a message names: its own, the one that was measured, and the donors of a probe."""
-    return [ref for ref in (message.payload, message.measured, *message.donors) if ref is not None]
+    return [*message.own_refs, *message.donors]
 
 
 def check_payloads(run: Run, key: Key) -> Iterator[Finding]:

@@ -16,8 +16,9 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.models import Ids, LoadedModel
+from sottovoce.models import Ids, LoadedModel, assemble
 from tests.chats import DEEPSEEK, LLAMA_3, QWEN_3
+from tests.support import tiny_model
 from tests.thinkers import R1, TEXT, THOUGHTS, harmony, thinker
 
 QUESTION: list[BaseMessage] = [HumanMessage("What is 12 * 8?")]
@@ -205,3 +206,46 @@ def test_shared_thoughts_are_heard_before_the_message(protocol: str, store: Payl
     if protocol == "kv":
         assert len(payload.tensors["at"]) == n
     assert len(payload) == n and not any(torch.isnan(each).any() for each in payload.tensors.values())
+
+
+@pytest.mark.parametrize("template", [QWEN_3, R1, DEEPSEEK])
+def test_a_history_is_sent_as_the_template_renders_it(template: str, store: PayloadStore) -> None:
+    """The template gets the thoughts too, and leaves them out; what is sent never had them."""
+    model = agent(thinker(template=template), store)
+    tokenizer = model.loaded.tokenizer
+    history = [{"role": "user", "content": "12 * 8?"}, {"role": "assistant", "content": TEXT}]
+    asked = [*history, {"role": "user", "content": "Sure?"}]
+    with_thoughts = [asked[0], {"role": "assistant", "content": f"<think>\n{THOUGHTS}</think>{TEXT}"}, asked[2]]
+    kept = template == DEEPSEEK  # this one keeps what it is given
+    rendered = tokenizer.apply_chat_template(asked if kept else with_thoughts, add_generation_prompt=True)
+
+    sent = model.request([HumanMessage("12 * 8?"), AIMessage(TEXT), HumanMessage("Sure?")]).prompt
+
+    assert [id for piece in sent for id in piece.ids] == list(rendered["input_ids"])  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+def test_a_reply_behind_its_thoughts_is_what_a_plain_pass_over_all_of_it_gives(
+    protocol: str, store: PayloadStore
+) -> None:
+    loaded = assemble("any", tiny_model(vocab_size=303), thinker().tokenizer)
+    model = agent(loaded, store, protocol, max_tokens=6, thinking=5)
+    thoughts = model._think(QUESTION)
+    assert thoughts is not None and thoughts.tokens <= 5
+
+    request = model.request(QUESTION, None, thoughts)
+    before = [id for piece in request.prompt for id in piece.ids]  # type: ignore[union-attr]
+    out = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
+        torch.tensor([before]),
+        do_sample=False,
+        max_new_tokens=6,
+        eos_token_id=list(loaded.stop_ids),
+        suppress_tokens=list(request.banned),
+        temperature=None,
+        top_p=None,
+        top_k=None,
+        repetition_penalty=1.0,
+    )
+
+    found = loaded.engine.run(request).ids
+    assert found == tuple(id for id in out[0, len(before) :].tolist() if id not in loaded.stop_ids)

@@ -144,7 +144,7 @@ function said(item, key) {
   const outer = element("div", "item"), made = outer.appendChild(element("div", item.mark ? "said marked" : "said"));
   made.append(element("span", "who", item.who), " ", element("span", "place", item.place));
   if (item.mark) made.append(" ", element("span", "mark", item.mark));
-  if (item.thoughts) made.append(folded([["thinks", item.thoughts]], `${key}/thoughts`, "the thoughts, which nobody hears"));
+  if (item.thoughts) made.append(folded([["thinks", item.thoughts]], `${key}/thoughts`, "the thoughts"));
   made.append(body(item, key));
   if (item.public) made.append(element("div", "line aside", `others hear: ${item.public}`));
   made.append(element("div", "foot", item.foot));
