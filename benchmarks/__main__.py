@@ -10,7 +10,7 @@ from importlib.metadata import version
 
 import torch
 
-from benchmarks import batches, debates, decoding, host
+from benchmarks import batches, debates, decoding, host, steps
 from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, loaded_of
 from sottovoce.models.huggingface.packing import parameters_of
 
@@ -19,8 +19,10 @@ SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "host": host.tables,
     "debates": debates.tables,
     "batches": batches.tables,
+    "steps": steps.tables,
+    "rivals": steps.rivals,
 }
-OF_ANY_SHAPE = ("decoding", "host")  # the others run debates, or measure a small model
+OF_ANY_SHAPE = ("decoding", "host", "steps", "rivals")  # the others run debates, or measure a small model
 OF_REAL = ("decoding", "debates")  # for a model given by name
 
 
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _sections(shape: str) -> Iterable[str]:
     """Return the default sections for a model."""
     if shape == BUNDLED:
-        return SECTIONS
+        return [name for name in SECTIONS if name not in ("steps", "rivals")]  # for a model that fills a device
     return OF_ANY_SHAPE if shape in SHAPES else OF_REAL
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from transformers.generation.streamers import BaseStreamer
 
 from benchmarks.measuring import Options, Run, Table, Times, as_published, interleaved, percent, times, with_engine
 from sottovoce.channels.cipher import Cipher
@@ -64,7 +65,9 @@ def with_first(rivals: Callable[[int], Mapping[str, Run]], new: int) -> dict[str
 
 
 @torch.inference_mode()
-def generate(loaded: LoadedModel, requests: Sequence[Request], cache: str | None = None) -> list[list[int]]:
+def generate(
+    loaded: LoadedModel, requests: Sequence[Request], cache: str | None = None, streamer: BaseStreamer | None = None
+) -> list[list[int]]:
     """Generate for the same requests with `transformers.generate`: left padding, greedy, the same number of tokens."""
     rows = [ids_of(request) for request in requests]
     longest = max(map(len, rows))
@@ -76,9 +79,8 @@ def generate(loaded: LoadedModel, requests: Sequence[Request], cache: str | None
     config.update(do_sample=False, max_new_tokens=requests[0].stop.max_new, eos_token_id=never, pad_token_id=0)
     config.update(temperature=None, top_p=None, top_k=None, repetition_penalty=None, cache_implementation=cache)
     model: Untyped = loaded.model
-    generated: list[list[int]] = model.generate(ids, attention_mask=mask, generation_config=config)[
-        :, longest:
-    ].tolist()
+    found = model.generate(ids, attention_mask=mask, generation_config=config, streamer=streamer)
+    generated: list[list[int]] = found[:, longest:].tolist()
     return generated
 
 

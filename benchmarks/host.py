@@ -41,12 +41,13 @@ class Free(Network):
 
     def prepare(self, rows: int, tokenizer: PreTrainedTokenizerBase) -> None:
         """Draw the logits and states of a few passes; no token has a quote, so that no text in JSON ends."""
-        random = torch.Generator().manual_seed(0)
-        self._logits = [SHARP * torch.randn(rows, len(self.table), generator=random) for _ in range(7)]
+        random, device = torch.Generator(self.device).manual_seed(0), self.device
+        shape = rows, len(self.table)
+        self._logits = [SHARP * torch.randn(shape, generator=random, device=device) for _ in range(7)]
         quotes = [id for id in range(len(self.table)) if '"' in str(tokenizer.decode([id]))]
         for logits in self._logits:
             logits[:, quotes] = -30.0
-        self._states = torch.randn(rows, self.hidden, generator=random)
+        self._states = torch.randn(rows, self.hidden, generator=random, device=device)
         self._count = 0
 
     def forward(self, reading: Reading, layers: Sequence[int] = (), edits: Mapping[int, Change] | None = None) -> Pass:
@@ -54,6 +55,10 @@ class Free(Network):
         self._count += 1
         rows = reading.inputs.shape[0]
         return Pass(self._logits[self._count % 7][:rows], {layer: self._states[:rows] for layer in (*layers, FINAL)})
+
+    def step(self, reading: Reading, layers: Sequence[int] = ()) -> Pass:
+        """Return the next prepared results; nothing is captured."""
+        return self.forward(reading, layers)
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,8 @@ def tables(options: Options) -> Iterator[Table]:
     network = Free(options.loaded.model, len(options.loaded.table))
     loaded, rows = replace(options.loaded, network=network), options.batches or options.some(*ROWS)
     table = Table()
-    table.add(f"host, {len(loaded.table)} tokens, CPU ms a step", *(f"{n} rows" for n in rows))
+    clock = "CPU ms" if network.device.type == "cpu" else "ms"
+    table.add(f"host, {len(loaded.table)} tokens, {clock} a step", *(f"{n} rows" for n in rows))
     for name, case in cases(loaded).items():
         found = [_milliseconds(network, loaded, case, n, options) for n in rows]
         table.add(name, *map("{:.2f}".format, found))
@@ -103,30 +109,44 @@ def tables(options: Options) -> Iterator[Table]:
 def _milliseconds(network: Free, loaded: LoadedModel, case: Case, rows: int, options: Options) -> float:
     network.prepare(rows, loaded.tokenizer)
     steps = options.most(STEPS, 2)
-    return 1000 * median(_seconds(network, loaded, case, rows, steps) for _ in range(options.repeats))
+    return 1000 * median(_seconds(loaded, case, rows, steps) for _ in range(options.repeats))
 
 
-def _seconds(network: Free, loaded: LoadedModel, case: Case, rows: int, steps: int) -> float:
-    """Return the CPU seconds of a step, over many steps of one batch."""
-    limits = Limits(rows, memory=1 << 30, reuse=False)
-    loop = Loop(network, loaded.tokenizer, limits, Statistics())
-    loop.scheduler.waiting.extend(_job(loaded, case, i) for i in range(rows))
-    while loop.scheduler.waiting or loop.scheduler.decoding < len(loop.scheduler.running):
-        loop.step()
-    for _ in range(WARM):
-        loop.step()
-    start = time.thread_time()
+def _seconds(loaded: LoadedModel, case: Case, rows: int, steps: int) -> float:
+    """Return the seconds of a step, over many steps of one batch: CPU time, or on a GPU all of it."""
+    loop = decoding_loop(loaded, case, rows)
+    start = _now(loaded)
     for _ in range(steps):
         loop.step()
-    seconds = (time.thread_time() - start) / steps
+    seconds = (_now(loaded) - start) / steps
     assert loop.scheduler.decoding == rows, f"all rows still decode under {case}"
     return seconds
 
 
-def _job(loaded: LoadedModel, case: Case, i: int) -> Job:
-    bare = Request(
-        (Ids(tuple((i + 7 * j) % 400 for j in range(PROMPT + i % 3))),), Stop(STEPS + 3 * WARM + 128 * case.form)
-    )
+def decoding_loop(
+    loaded: LoadedModel, case: Case, rows: int, *, prompt: int = PROMPT, warm: int = WARM, steps: int = STEPS
+) -> Loop:
+    """Return a loop that has read all prompts and made `warm` steps; `steps` more are left."""
+    memory = (1 if loaded.network.device.type == "cpu" else 24) << 30
+    loop = Loop(loaded.network, loaded.tokenizer, Limits(rows, memory=memory, reuse=False), Statistics())
+    loop.scheduler.waiting.extend(_job(loaded, case, i, prompt, steps + 3 * warm) for i in range(rows))
+    while loop.scheduler.waiting or loop.scheduler.decoding < len(loop.scheduler.running):
+        loop.step()
+    for _ in range(warm):
+        loop.step()
+    return loop
+
+
+def _now(loaded: LoadedModel) -> float:
+    if loaded.network.device.type == "cpu":
+        return time.thread_time()
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def _job(loaded: LoadedModel, case: Case, i: int, prompt: int, new: int) -> Job:
+    ids = Ids(tuple((i + 7 * j) % 400 for j in range(prompt + i % 3)))
+    bare = Request((ids,), Stop(new + 128 * case.form))
     (asked,) = spoken(case.protocol, [bare], loaded, case.temperature)
     record = replace(asked.record, stats=case.stats, top=3 if case.stats else 0)
     asked = replace(asked, record=record, form=FORM if case.form else None)

@@ -19,6 +19,7 @@ from sottovoce.models.huggingface.passes import Kind
 
 ON_CPU, ON_ACCELERATOR = 0.25, 0.7  # of the free memory when an engine starts; the rest is for passes and payloads
 LEAST = 1 / 8  # of the free memory: an engine's minimum, whatever was promised to others
+ROOM = 8, 1024  # slots and columns to begin with where steps are captured: a move makes them be captured again
 UNKNOWN = 4 << 30  # bytes, for a model without keys and values
 
 
@@ -47,6 +48,7 @@ class CacheManager:
     def __init__(self, network: Network, limits: Limits) -> None:
         self.limits = limits
         self.kv = KVCache(network.kinds)
+        self._first = ROOM if network.uses_cuda_graphs else (0, 0)
         self.budget = default_budget(network.kinds) if limits.memory is None else limits.memory
         """Bytes for the KV cache and the prefix cache together."""
         self.prefixes = PrefixCache(self.budget if limits.reuse else 0, limits.block)
@@ -75,7 +77,11 @@ class CacheManager:
         roomy = min(max(slots + waiting, 2 * taken), self.limits.slots)
         wide = max(_roomy(columns), kv.columns if taken else 0)
         used = [each.filled for each in running]
-        return any(self._resize(*size, used) for size in ((roomy, wide), (roomy, columns), (slots, columns)))
+        sizes = [(roomy, wide), (roomy, columns), (slots, columns)]
+        first = min(max(roomy, self._first[0]), self.limits.slots), max(wide, self._first[1])
+        if kv.nbytes(*first) <= self.budget // 4:
+            sizes.insert(0, first)
+        return any(self._resize(*size, used) for size in sizes)
 
     def _resize(self, slots: int, columns: int, used: list[int]) -> bool:
         size = self.kv.nbytes(slots, columns)

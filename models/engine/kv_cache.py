@@ -90,10 +90,8 @@ class KVCache:
         """Return a copy of some columns of a slot, on the CPU; its model has keys and values of one shape."""
         (tensor,), (kind,) = self.tensors, self.kinds
         at = torch.tensor(columns, dtype=torch.long)
-        kept = tensor[:, slot, :, at.to(tensor.device)].cpu()
-        keys, values = (
-            torch.stack([kept[i] for i, (_, j) in enumerate(kind.members) if j == which]) for which in (0, 1)
-        )
+        kept = tensor[:, slot, :, at.to(tensor.device)]
+        keys, values = (kept[[i for i, (_, j) in enumerate(kind.members) if j == which]].cpu() for which in (0, 1))
         return KeysValues(keys, values, at)
 
     def window(self, start: int, end: int) -> Pages:

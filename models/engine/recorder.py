@@ -22,6 +22,7 @@ LATER = -2  # in place of an id that is not looked up yet
 MAX_PENDING = 1024  # maximum number of means that are looked up at a time
 STEPS = 32  # maximum number of waiting passes
 WAITING = 1 << 24  # maximum number of waiting logits and weights of a batch: 64 MB
+WAITING_ON_GPU = 1 << 27  # there: each sequence's own rows take a call each
 CACHED = 1 << 16  # numbers that fit in a core's cache
 Part = tuple[str, object]
 """The name of a series of tensors, such as "states", and which of them: a layer, or a table's key."""
@@ -136,6 +137,7 @@ class Recent:
     def __init__(self, recorders: Sequence[Recorder], pending: Pending) -> None:
         """Row i of each pass belongs to recorder i."""
         self._recorders, self._pending = recorders, pending
+        self._most = WAITING if pending.table.rows.device.type == "cpu" else WAITING_ON_GPU
         self._layers = {name for each in recorders for name in each.layers.values()}
         self._counted = [i for i, each in enumerate(recorders) if each.record.stats]
         self._forget()
@@ -162,7 +164,7 @@ class Recent:
     @property
     def full(self) -> bool:
         """True if it must settle now."""
-        return len(self._mean_rows) >= STEPS or self._waiting >= WAITING
+        return len(self._mean_rows) >= STEPS or self._waiting >= self._most
 
     def settle(self) -> None:
         """Give each sequence its rows of the passes so far, and forget these."""

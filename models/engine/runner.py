@@ -144,8 +144,8 @@ class Runner:
         """
         sequences, device = plan.sequences, self._network.device
         filled = [each.filled + ahead for each in sequences]
-        queries, end = self._shape(len(sequences), max(filled) + 1, cache)
         inputs = _step_inputs(self._network, sequences) if plan.inputs is None else plan.inputs
+        queries, end = self._shape(inputs, max(filled) + 1, cache)
         idle = queries - len(sequences)
         if idle:
             inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
@@ -156,14 +156,15 @@ class Runner:
         span, window = torch.arange(end, device=device), cache.window(0, queries)
         return Reading(inputs[:, None], positions, columns, span, window, equal and not hidden, hidden)
 
-    def _shape(self, sequences: int, columns: int, cache: KVCache) -> tuple[int, int]:
-        """Return the queries and columns of a step, for a number of sequences and the columns of the longest one."""
+    def _shape(self, inputs: torch.Tensor, columns: int, cache: KVCache) -> tuple[int, int]:
+        """Return the queries and columns of a step, for its inputs and the columns of the longest sequence."""
         if self._exact:  # all slots and whole rounds of columns: sums have one order in any batch
             return cache.slots, whole_rounds(columns)
         if self._network.uses_cuda_graphs:  # powers of two: few shapes, so that each can be captured
-            queries, wide = (1 << (n - 1).bit_length() for n in (sequences, columns))
-            return min(queries, cache.slots), min(max(wide, SHORTEST), cache.columns)
-        return sequences, columns
+            queries, wide = (1 << (n - 1).bit_length() for n in (len(inputs), columns))
+            shape = min(queries, cache.slots), min(max(wide, SHORTEST), cache.columns)
+            return self._network.shape_of_step(shape, cache.window(0, cache.slots), inputs)
+        return len(inputs), columns
 
 
 def whole_rounds(columns: int) -> int:

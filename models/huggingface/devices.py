@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,30 @@ Place = str | tuple[tuple[str, int | str], ...]
 MAP = "map"
 CGROUP = Path("/sys/fs/cgroup")  # of a container on Linux
 CGROUP_FILES = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+
+
+_lock, _without_cudnn = threading.Lock(), [0, True]
+"""The number of blocks that are without cuDNN's attention, and whether it was on before."""
+
+
+@contextmanager
+def without_cudnn() -> Iterator[None]:
+    """Attend without cuDNN inside the block, in all threads: it builds a plan for each new shape, up to a second each.
+
+    A prompt hardly ever has the shape of another one; torch (2.11) asks cuDNN first where there is a mask.
+    """
+    with _lock:
+        if not _without_cudnn[0]:
+            _without_cudnn[1] = torch.backends.cuda.cudnn_sdp_enabled()
+            torch.backends.cuda.enable_cudnn_sdp(False)
+        _without_cudnn[0] += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _without_cudnn[0] -= 1
+            if not _without_cudnn[0]:
+                torch.backends.cuda.enable_cudnn_sdp(bool(_without_cudnn[1]))
 
 
 def place_of(device: Device) -> Place:

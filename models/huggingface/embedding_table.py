@@ -20,7 +20,7 @@ NEIGHBOURS = 16  # cached for each token: a vector near the token is nearest to 
 PROMISING = 0.75  # cosine to a guess; below it, a guess hardly ever helps
 SMALL = 1 << 20  # numbers of a table that stays in a core's cache: a product with all of it is not worth avoiding
 SEARCHES = 32  # largest values of which each is found by a search of its own, faster than a partial sort
-BLOCK = 64  # rows whose cosines with the whole table are in memory at a time
+BLOCK, LARGE_BLOCK = 64, 512  # rows whose cosines with the whole table are in memory at a time; the latter on a GPU
 
 
 def tensor_digest(*tensors: torch.Tensor) -> str:
@@ -116,7 +116,7 @@ class Table:
         (b,) are ids close to the nearest ones: if a guess makes the result certain, the whole table is not searched.
         """
         rows = rows.to(self.rows.dtype)
-        if guesses is None or self._small:
+        if guesses is None or self._small or self.rows.device.type != "cpu":  # there one product costs least
             return self._look_through(rows)
         ids = self._among_neighbours(rows, guesses)
         open = ids < 0
@@ -128,7 +128,8 @@ class Table:
         return cosines[:, 0] > cosines[:, 1:].amax(-1) + self._rounding
 
     def _look_through(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.cat([argmax(block @ self._unit.T) for block in rows.split(BLOCK)])
+        size = BLOCK if self.rows.device.type == "cpu" else LARGE_BLOCK
+        return torch.cat([argmax(block @ self._unit.T) for block in rows.split(size)])
 
     def _among_neighbours(self, rows: torch.Tensor, guesses: torch.Tensor) -> torch.Tensor:
         """Return the ids (b,) of the nearest rows that are certainly among the neighbors of the guesses, else -1.

@@ -15,12 +15,13 @@ from transformers import DynamicCache, PreTrainedModel
 
 from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import ModelError
-from sottovoce.models.huggingface.cuda_graphs import CudaGraphs
+from sottovoce.models.huggingface.cuda_graphs import CudaGraphs, Shape
+from sottovoce.models.huggingface.devices import without_cudnn
 from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.family import Attention, Mask
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
 from sottovoce.models.huggingface.packing import parameters_of
-from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
+from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pages, Pass, Reading, kinds_of
 from sottovoce.models.huggingface.rotary import Rotary
 
 SMALL = 20_000_000  # parameters; below this, one thread is faster than two
@@ -143,6 +144,8 @@ class Network:
                 stack.callback(self.layers[layer].register_forward_pre_hook(_masked(mask), with_kwargs=True).remove)
             stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken after them
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
+            if reading.inputs.shape[1] > 1 and self.device.type == "cuda":
+                stack.enter_context(without_cudnn())
             if FINAL in layers or reading.inputs.shape[1] > 1:
                 stack.callback(self.head.register_forward_pre_hook(last).remove)
             logits: torch.Tensor = self.model(**self._arguments(reading), use_cache=True).logits
@@ -154,6 +157,11 @@ class Network:
             usual = not self.hooked and not reading.hidden
             again = self._cuda_graphs.step(reading, layers) if self._cuda_graphs and usual else None
             return again or self.forward(reading, layers)
+
+    def shape_of_step(self, shape: Shape, window: Pages, inputs: torch.Tensor) -> Shape:
+        """Return the rows and columns with which a step is made: its own, or those of a captured one with room."""
+        with self._lock:
+            return self._cuda_graphs.serving(shape, window, inputs) if self._cuda_graphs else shape
 
     def attentions(self, ids: Sequence[int]) -> list[torch.Tensor]:
         """Return the attention weights (heads, n, n) of each layer over a sequence of n tokens, in float32."""

@@ -71,6 +71,8 @@ class Rotary:
         """Return keys (l, heads, n, width) of layers, each position rotated on by `by` (n,) positions."""
         if not by.any():
             return keys
+        if len({id(self.turns[layer]) for layer in layers}) == 1:
+            return _turned(keys, self.turns[layers[0]], by)
         return torch.stack([_turned(each, self.turns[layer], by) for each, layer in zip(keys, layers, strict=True)])
 
 
@@ -94,7 +96,7 @@ def _apart(first: torch.Tensor, second: torch.Tensor, turn: _Turn | None) -> flo
 
 
 def _turned(keys: torch.Tensor, turn: _Turn | None, by: torch.Tensor) -> torch.Tensor:
-    """Return keys (heads, n, width) of one layer rotated on, computed in float32."""
+    """Return keys (..., n, width) that turn in one way rotated on, computed in float32."""
     if turn is None:
         return keys
     angles = by.cpu().to(turn.angles)[:, None] * turn.angles

@@ -51,4 +51,4 @@ def test_a_model_on_cuda_and_its_copy_on_a_cpu_hear_one_another(store: PayloadSt
     for protocol in PROTOCOLS.names():
         graph = debating(store=store, protocol=protocol, device=["cuda", "cpu"], dtype=["float32"], **SHORT)
         state = held(graph)
-        assert len(state["board"]) == 6 and state["notes"] == []
+        assert len(state["board"]) == 6 and not any("in words" in note for note in state["notes"])

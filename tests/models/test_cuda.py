@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +14,14 @@ import torch
 
 from sottovoce.models import Engine, Feed, LoadedModel, Record, Request, Sampling, assemble
 from sottovoce.models.doctor import examine
+from sottovoce.models.engine.cache_manager import ROOM, Limits
+from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.request import Statistics
+from sottovoce.models.engine.sequence import Job
+from sottovoce.models.huggingface.cuda_graphs import PATIENCE, WARM, CudaGraphs, Forward, Shape
+from sottovoce.models.huggingface.devices import without_cudnn
 from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.passes import Pass, Reading
 from tests.support import FAMILIES, VOCABULARY, edit, request, rows, same_reply, tiny_loaded, tiny_model, tiny_tokenizer
 
 CALM = 0.03  # weights that contract what float32 rounds, where means are fed back
@@ -96,6 +108,70 @@ def test_padded_steps_of_means_give_what_plain_ones_give() -> None:
     asked = steps(Feed("mean"), Sampling(1.0))
 
     assert all(map(same_reply, stepped(loaded).run_all(asked), loaded.engine.twin(reuse=False).run_all(asked)))
+
+
+class Drawn(CudaGraphs):
+    """Graphs that are no graphs: each step that would be replayed is made, and noted by its shape."""
+
+    def __init__(self, forward: Forward, layers: int) -> None:
+        super().__init__(forward, layers)
+        self.usual: list[Shape] = []
+        self.replayed: list[Shape] = []
+
+    def step(self, reading: Reading, layers: Sequence[int]) -> Pass | None:
+        found = super().step(reading, layers)
+        if found is None:
+            self.usual.append((len(reading.inputs), len(reading.span)))
+        return found
+
+    def _capture(self, reading: Reading) -> Any:
+        def replay(reading: Reading, layers: Sequence[int]) -> Pass:
+            self.replayed.append((len(reading.inputs), len(reading.span)))
+            return self._forward(reading, layers)
+
+        return SimpleNamespace(replay=replay)
+
+
+class Capturing(Stepped):
+    """A network whose steps are made by such graphs."""
+
+    @cached_property
+    def _cuda_graphs(self) -> Drawn:
+        return Drawn(self.forward, len(self.layers))
+
+
+@pytest.mark.parametrize("feed", [Feed(), Feed("mean")], ids=["tokens", "means"])
+def test_a_captured_step_serves_smaller_ones_for_a_while(feed: Feed) -> None:
+    loaded, asked = tiny_loaded(sharp=CALM), steps(feed, Sampling(1.0 if feed.kind == "mean" else 0.0))
+    network = Capturing(loaded.model, VOCABULARY)
+    long = replace(asked[0], stop=replace(asked[0].stop, max_new=3 * PATIENCE, ids=()))
+    found = Engine(network, loaded.tokenizer, reuse=False).run_all([*asked, long])
+
+    graphs = network._cuda_graphs
+    assert len(graphs.usual) <= 2 * WARM * len({rows for rows, _ in graphs.usual})
+    widest = max(rows for rows, _ in graphs.replayed)
+    assert widest > 8 and graphs.replayed.count((widest, 256)) >= PATIENCE
+    assert (1, 256) in graphs.replayed  # one that lasts is captured in the end
+    assert all(map(same_reply, found, loaded.engine.twin(reuse=False).run_all([*asked, long])))
+
+
+def test_steps_that_are_captured_begin_with_room_so_that_later_ones_need_no_other_memory() -> None:
+    loaded = tiny_loaded()
+    loop = Loop(Stepped(loaded.model, VOCABULARY), loaded.tokenizer, Limits(64), Statistics())
+    loop.scheduler.waiting.append(Job(request("word"), Future()))
+    loop.step()
+    assert (loop.scheduler.caches.kv.slots, loop.scheduler.caches.kv.columns) == ROOM
+
+
+def test_prompts_are_read_without_plans_by_cudnn_and_it_is_as_before_when_all_are_done() -> None:
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    first, second = without_cudnn(), without_cudnn()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    second.__exit__(None, None, None)
+    assert torch.backends.cuda.cudnn_sdp_enabled() == before
 
 
 @pytest.mark.gpu
