@@ -31,6 +31,7 @@ from sottovoce.verify.checks import compare_payloads, verify
 from tests.nodes.test_guard import monitor
 from tests.runs import schemes
 from tests.runs.support import QUESTION
+from tests.thinkers import thinker
 from tests.verify import tampering
 from tests.verify.tampering import Forger
 
@@ -74,6 +75,28 @@ def test_an_untouched_run_has_no_findings(true_run: Path) -> None:
 
     assert (verified.findings, verified.notes) == ([], [])
     assert (verified.discussions, verified.messages, verified.reruns) == (QUESTIONS, _messages(true_run), QUESTIONS)
+
+
+def test_a_run_whose_models_think_says_the_same_again_and_names_all_payloads(tmp_path: Path) -> None:
+    loaded = thinker()
+    loaded.model.save_pretrained(tmp_path / "model")
+    loaded.tokenizer.save_pretrained(tmp_path / "model")
+    settings = Debate(
+        protocol="sde",
+        model=[str(tmp_path / "model")],
+        agents=2,
+        rounds=2,
+        thinking=4,
+        max_tokens=8,
+        share_thoughts=True,
+    )
+    folder = held(tmp_path / "run", settings, 1)
+
+    verified = verify(load_run(folder), 1)
+
+    assert verified.findings == [] and all(
+        message.thoughts_payload for record in load_run(folder).records.values() for message in record.messages
+    )
 
 
 @pytest.mark.parametrize(
