@@ -17,6 +17,7 @@ from sottovoce.analysis.paired_test import Matched, Pair, correct, match, paired
 from sottovoce.analysis.statistics import Mean, Share, mean, share
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import one_line
+from sottovoce.runs.cost import MONEY
 from sottovoce.runs.results import Result, Results, Scores
 
 NAMED = 5
@@ -129,7 +130,10 @@ def summary(name: str, results: Results) -> Summary:
 def mean_measures(results: Results) -> dict[str, Mean]:
     """Return the mean of each measure that applies to any discussion, with an interval clustered by question."""
     known = {name: values for name, values in results.measures.items() if values}
-    return {name: mean([*values.values()], [question for question, _ in values]) for name, values in known.items()}
+    return {
+        name: mean([*values.values()], [question for question, _ in values], shares=name != MONEY)
+        for name, values in known.items()
+    }
 
 
 def _share(scores: Scores) -> Share | None:

@@ -94,16 +94,17 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
     return Share(value, *_wilson(value, n))
 
 
-def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
+def mean(values: Sequence[float], clusters: Clusters = None, *, shares: bool = True) -> Mean:
     """Return the mean of `values` of any size, with Student's interval of the cluster-robust standard error.
 
-    If all values are in [0, 1] and not all are integers (counts), the interval is that of `share`.
+    If all values are in [0, 1] and not all are integers (counts), they are `shares`, and the interval is that of
+    `share`; pass False for amounts that may be larger, such as money.
 
     Raises:
         ValueError: no values.
     """
     sums, sizes = by_cluster(values, clusters)
-    if all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
+    if shares and all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
         interval = share(values, clusters)
         return Mean(interval.value, interval.low, interval.high, len(values))
     n, value = len(sums), float(sums.sum() / sizes.sum())

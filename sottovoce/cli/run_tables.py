@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sottovoce.analysis.statistics import check_installed, share
@@ -26,16 +27,18 @@ SCORE_HEADINGS = "score | discussions | mean | 95 %"
 MEASURE_HEADINGS = "measure | of | happened | n | share | 95 %"
 
 
-def compare_runs(names: Sequence[str], against: str | None) -> None:
+def compare_runs(names: Sequence[str], against: str | None, prices: Path | None = None) -> None:
     """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
     from sottovoce.report.comparison import compared, waiting
     from sottovoce.report.sources import gathered
 
     runs = gathered(names).runs
+    for run in runs.values():
+        run.price(prices)
     show("\n".join([compared(runs, against), *waiting(runs)]).rstrip("\n"))
 
 
-def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
+def compare_matched(names: Sequence[str], by: Currency, trust: Trust, prices: Path | None = None) -> None:
     """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three."""
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.matching import baselines, with_pilots
@@ -48,6 +51,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     check_installed()
     folder = run_directory.find_run(names[0]).resolve()
     run, beside = load_run(folder), folder.parent
+    run.price(prices)  # a wrong file is refused before any model runs
     trust.check_paths(settings_of(run), f"run {folder.name!r}", beside)
     rows = with_pilots(baselines(folder.name, run, by))
     runner = RowRunner(beside, show=shown_row)
@@ -56,6 +60,8 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust) -> None:
     with resumable("all messages are saved"):
         runner.run_all(rows, rows)
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
+    for run in shown.values():
+        run.price(prices)
     show(compared(shown, folder.name).rstrip("\n"))
     print(f"saved next to {one_line(str(folder))}")
 

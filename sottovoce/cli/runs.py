@@ -32,6 +32,13 @@ RUN = argument(WHICH, "RUN")
 RUNS = argument("Runs, as for `runs show`; an experiment's folder stands for all its runs.", "RUN")
 
 
+PRICES = Field(
+    default=None,
+    description="CSV file of prices per million tokens, with the columns model, in, out and, if it differs, cached: "
+    "also shows what the models cost.",
+)
+
+
 class Named(Checked):
     """The run to resume."""
 
@@ -47,6 +54,7 @@ class ShowOptions(Checked):
     question: str | None = Field(default=None, description="Show only the discussion of the question with this id.")
     seed: int | None = Field(default=None, description="Show only the discussion with this seed.")
     show_prompts: bool = Field(default=False, description="Also print each agent's prompts.")
+    prices: Path | None = PRICES
     as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
 
 
@@ -78,6 +86,7 @@ class CompareOptions(RunNames):
         description="Compare one run with a single agent and with self-consistency at the same cost; starts both as "
         "new runs.",
     )
+    prices: Path | None = PRICES
     trust_paths: bool = TRUST_PATHS
 
 
@@ -172,6 +181,7 @@ def show(options: ShowOptions) -> None:
             if not records:
                 raise UsageError(choose(kind, wanted, sorted({str(key[at]) for key in run.records})))
             run.records = records
+    run.price(options.prices)
     show_run(run, Output.model_validate({"show_prompts": options.show_prompts, "json": options.as_json}))
     del store
 
@@ -224,9 +234,10 @@ def compare(options: CompareOptions) -> None:
     from sottovoce.cli.run_tables import compare_matched, compare_runs
 
     if options.matched is None:
-        compare_runs(options.names, options.against)
+        compare_runs(options.names, options.against, options.prices)
     else:
-        compare_matched(options.names, options.matched, Trust(trust_paths=options.trust_paths))
+        trust = Trust(trust_paths=options.trust_paths)
+        compare_matched(options.names, options.matched, trust, options.prices)
 
 
 @commands.add(MeasuresOptions)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.any_types import AnyState
-from sottovoce.core.text import counted, one_line, shortened
+from sottovoce.core.text import counted, figure, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import passage_of, shown
@@ -85,7 +85,8 @@ def conclusion(run: DiscussionRecord) -> Block:
         return Block("Decision", lines=(Line(f"none: the run is {run.status}{why}"),))
     decided = Line(f"by {decision['rule']}: {one_line(decision['why'])}", answer=describe.answer(decision["answer"]))
     judged = [Line(verdict, "right" if decision["score"] == 1 else "wrong")] if verdict else []
-    took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_parsed(run.parsing)}"
+    paid = f", money {figure(run.money)}" if run.prices and run.money is not None else ""
+    took = f"{counted(cost.calls, 'call')}, {cost.tokens}{paid}, {run.seconds:.1f} s{_parsed(run.parsing)}"
     measures = [measures_line(decision["measures"])] if decision.get("measures") else []
     support = _aside_lines(describe.support(run, decision))
     watched = [describe.intervened_in_words(run, each) for each in run.interventions]

@@ -194,13 +194,14 @@ def _usage_by_model(calls: Iterable[tuple[str, Message]]) -> JSON:
 
 def _usage(messages: Sequence[Message]) -> JSON:
     """Return the sums of tokens of some calls; Inspect counts the reused ones of a prompt apart from its input."""
-    read, reused, written = (
+    read, reused, written, thought = (
         int(sum(message.stats.get(name, 0) for message in messages))
-        for name in ("tokens_in", "tokens_reused", "tokens_out")
+        for name in ("tokens_in", "tokens_reused", "tokens_out", "tokens_thoughts")
     )
     return {
         "input_tokens": read - reused,
         "input_tokens_cache_read": reused,
-        "output_tokens": written,
-        "total_tokens": read + written,
+        "output_tokens": written + thought,
+        **({"reasoning_tokens": thought} if thought else {}),
+        "total_tokens": read + written + thought,
     }

@@ -173,7 +173,8 @@ def _facts(run: Run) -> dict[str, str]:
         "calls": f"{cost.calls:,}",
         "tokens": cost.tokens
         if cost.uncounted
-        else f"{cost.tokens_in:,} read, {cost.tokens_reused:,} of them reused; {cost.tokens_out:,} written",
+        else f"{cost.tokens_in:,} read, {cost.tokens_reused:,} of them reused; {cost.tokens_out:,} written"
+        + (f", {cost.tokens_thoughts:,} of thoughts" if cost.tokens_thoughts else ""),
         "versions": ", ".join(f"{name} {version}" for name, version in head.versions.items()),
         "started": head.started,
     }

@@ -1,15 +1,20 @@
-"""The cost of a discussion's calls: tokens, FLOPs, and the bytes that messages carry besides words."""
+"""The cost of a discussion's calls: tokens, FLOPs, money, and the bytes that messages carry besides words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from sottovoce.channels import AVERAGING
 from sottovoce.channels.message import Message
+from sottovoce.core.errors import UsageError
+from sottovoce.core.files import text_of
 from sottovoce.core.text import counted
+from sottovoce.core.validation import Checked
 from sottovoce.nodes.hearing import HEARD_LATENT, HEARD_PLAIN
 from sottovoce.runs.manifest import AgentModel
 
@@ -17,6 +22,10 @@ LATENT = "latent"
 """A measure of a discussion that escalates: the share of messages that were heard with more than their words."""
 BYTES = "bytes a message"
 """A measure of a discussion in which messages carry more than words."""
+THOUGHTS, MONEY = "tokens of thoughts", "money"
+"""A measure of a discussion with models that think, and one of a discussion whose prices are known."""
+MODELS = ("model", "hosted")
+"""The sources of messages that a model made."""
 
 
 class Cost(BaseModel):
@@ -25,8 +34,10 @@ class Cost(BaseModel):
     calls: int = 0
     tokens_in: int = 0
     tokens_reused: int = 0
-    """Tokens of `tokens_in` that came from the prefix cache."""
+    """Tokens of `tokens_in` that came from the prefix cache, ours or a server's."""
     tokens_out: int = 0
+    tokens_thoughts: int = 0
+    """Tokens that models thought before their replies, besides `tokens_out`."""
     uncounted: int = 0
     """Calls whose tokens the server did not report; the other fields lack them."""
 
@@ -36,14 +47,20 @@ class Cost(BaseModel):
         if self.uncounted == self.calls > 0:
             return "tokens not reported"
         lacks = f" (not reported for {counted(self.uncounted, 'call')})" if self.uncounted else ""
-        return f"{counted(self.tokens_in, 'token')} read, {counted(self.tokens_out, 'token')} written{lacks}"
+        thought = f", {counted(self.tokens_thoughts, 'token')} of thoughts" if self.tokens_thoughts else ""
+        return f"{counted(self.tokens_in, 'token')} read, {counted(self.tokens_out, 'token')} written{thought}{lacks}"
+
+    @property
+    def total(self) -> int:
+        """All tokens that were read, thought and written."""
+        return self.tokens_in + self.tokens_thoughts + self.tokens_out
 
     def add(self, message: Message) -> None:
         """Add the call that made a message, if a model made it."""
-        if message.source in ("model", "hosted"):
+        if message.source in MODELS:
             self.calls += 1
             self.uncounted += "tokens_out" not in message.stats
-            for name in ("tokens_in", "tokens_reused", "tokens_out"):
+            for name in ("tokens_in", "tokens_reused", "tokens_out", "tokens_thoughts"):
                 setattr(self, name, getattr(self, name) + int(message.stats.get(name, 0)))
 
 
@@ -59,7 +76,7 @@ def flops(messages: Sequence[Message], models: Mapping[str, AgentModel]) -> floa
     """
     total = 0.0
     for message in messages:
-        if message.source not in ("model", "hosted"):  # no model computed it
+        if message.source not in MODELS:  # no model computed it
             continue
         # An agent without a model of its own uses the first agent's.
         model = models.get(message.agent, next(iter(models.values()), None))
@@ -74,14 +91,74 @@ def flops(messages: Sequence[Message], models: Mapping[str, AgentModel]) -> floa
 
 
 def computed_tokens(message: Message) -> float:
-    """Return how many positions a call computed: those read and not reused, latent steps, and those written."""
+    """Return how many positions a call computed: those read and not reused, latent steps, thoughts, and the reply."""
     stats = message.stats
     return (
         stats.get("thoughts", 0)
+        + stats.get("tokens_thoughts", 0)
         + stats.get("tokens_in", 0)
         - stats.get("tokens_reused", 0)
         + stats.get("tokens_out", 0)
     )
+
+
+class Price(Checked):
+    """What a model's tokens cost, in any currency, per million."""
+
+    model: str = Field(min_length=1)
+    read: float = Field(alias="in", ge=0, allow_inf_nan=False)
+    written: float = Field(alias="out", ge=0, allow_inf_nan=False)
+    """Also of thoughts."""
+    cached: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Of tokens from the server's cache; None: as `read`."""
+
+
+Prices = Mapping[str, Price]
+"""Prices by the name of the model."""
+
+
+def read_prices(path: Path | str) -> dict[str, Price]:
+    """Read a CSV file with the columns model, in, out, and cached if cached tokens have a price of their own.
+
+    Raises:
+        UsageError: the file cannot be read, or a row is not a price.
+    """
+    name = f"prices file {str(path)!r}"
+    try:
+        rows = [*csv.DictReader(text_of(path).splitlines(), skipinitialspace=True)]
+    except (OSError, ValueError, csv.Error) as error:
+        raise UsageError(f"{name} cannot be read: {error}; expected a CSV file: model,in,out") from error
+    try:
+        prices = [Price.model_validate({str(key): cell for key, cell in row.items() if cell}) for row in rows]
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}; expected the columns model, in, out, and perhaps cached") from error
+    return {price.model: price for price in prices}
+
+
+def money(messages: Sequence[Message], model_of: Callable[[str], str], prices: Prices) -> float | None:
+    """Return what calls cost; None if a server did not report the tokens of one. `model_of` names an agent's model.
+
+    A model is found by its whole name (`hosted:openai:gpt-5`), or without `hosted:` and the provider. Local models
+    without a price cost nothing.
+
+    Raises:
+        UsageError: a hosted model has no price.
+    """
+    total = 0.0
+    for message in messages:
+        name, stats = model_of(message.agent), message.stats
+        names = (name, name.removeprefix("hosted:"), name.removeprefix("hosted:").partition(":")[2])
+        price = next((prices[each] for each in names if each in prices), None)
+        if message.source not in MODELS or (price is None and message.source == "model"):
+            continue
+        if price is None:
+            raise UsageError(f"the prices have no model {name!r}; they have: {', '.join(prices) or 'none'}; add a row")
+        if "tokens_out" not in stats:
+            return None
+        reused, written = stats.get("tokens_reused", 0), stats["tokens_out"] + stats.get("tokens_thoughts", 0)
+        cached = price.read if price.cached is None else price.cached
+        total += (stats["tokens_in"] - reused) * price.read + reused * cached + written * price.written
+    return total / 1e6
 
 
 def payload_measures(messages: Sequence[Message]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
 from sottovoce.nodes.state import Decision, Discussion, Intervened, Update, Vote, current_messages
-from sottovoce.runs.cost import Cost, flops, payload_measures
+from sottovoce.runs.cost import MONEY, THOUGHTS, Cost, Prices, flops, money, payload_measures
 from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, LoggedEvent, Opened, Reset
 from sottovoce.runs.log import FORMAT, VERSION
 from sottovoce.runs.manifest import AgentModel, versions
@@ -64,6 +64,8 @@ class DiscussionRecord(BaseModel):
     cost: Cost = Field(default_factory=Cost)
     seconds: float = 0.0
     """How long it ran, including the time before it was resumed."""
+    prices: Prices = Field(default={}, exclude=True, repr=False)
+    """What models' tokens cost, if a reader of the run named a file of prices."""
     steps: dict[str, Update] = Field(default={}, exclude=True, repr=False)
     """The updates of the graph's steps before the decision, by which they are repeated."""
     replies: dict[str, list[str | JSON]] = Field(default={}, exclude=True, repr=False)
@@ -144,6 +146,8 @@ class DiscussionRecord(BaseModel):
                 **(decision.get("measures", {}) if decision else {}),
                 **(answer_measures(self.question, decision) if decision else {}),
                 **payload_measures(self.messages),
+                **({THOUGHTS: cost.tokens_thoughts} if cost.tokens_thoughts else {}),
+                **({MONEY: self.money} if self.prices else {}),
                 **retrieval(self.question, self.messages),
             },
             calls=cost.calls,
@@ -152,6 +156,15 @@ class DiscussionRecord(BaseModel):
             tokens_out=None if cost.uncounted else cost.tokens_out,
             flops=flops(self.messages, self.models),
             seconds=self.seconds,
+        )
+
+    @property
+    def money(self) -> float | None:
+        """What all calls cost by `prices`; see `runs.cost.money`."""
+        settings = self.chosen()
+        names = settings.names()
+        return money(
+            self.messages, lambda agent: str(settings.of("model", agent if agent in names else names[0])), self.prices
         )
 
     def chosen(self) -> Settings:

@@ -24,7 +24,7 @@ from sottovoce.core.validation import shown
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import Update
 from sottovoce.prompts import kinds
-from sottovoce.runs.cost import Cost
+from sottovoce.runs.cost import Cost, read_prices
 from sottovoce.runs.events import Asked, Event, LoggedEvent, from_json, to_json
 from sottovoce.runs.log import LOG, Log, encoded, read
 from sottovoce.runs.log_lines import Counts, wrong_in, wrong_settings
@@ -154,6 +154,12 @@ class Run:
     def questions(self) -> list[Question]:
         """Return the questions, each once."""
         return [record.question for (_, seed), record in self.records.items() if seed == self.manifest.seeds[0]]
+
+    def price(self, file: Path | None) -> None:
+        """Let results and screens say what the models cost, by the prices in a CSV file, if one is given."""
+        prices = read_prices(file) if file else {}
+        for record in self.records.values():
+            record.prices = prices
 
     def results(self) -> Results:
         """Return the result of each discussion that ended."""

@@ -177,7 +177,7 @@ class Runner:
         if self._limits.call_limit is None and self._limits.token_limit is None:
             return ""
         cost = self._run.cost
-        return self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out)
+        return self._limits.reached(cost.calls, cost.total)
 
     def _stop(self, why: str = "") -> None:
         """Cancel all workers."""

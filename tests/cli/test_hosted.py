@@ -297,3 +297,24 @@ def test_a_refusal_is_named(call: Call, odd: Odd, tmp_path: Path) -> None:
     first = load_run(tmp_path / "run").only.messages[0]
     assert first.notes[0] == 'it was refused by its model: "I can\'t help with that."'
     assert first.notes[1] == f"asked again: {first.notes[0]}"
+
+
+def test_runs_say_what_they_cost_in_money(call: Call, odd: Odd, tmp_path: Path) -> None:
+    thought = {"completion_tokens_details": {"reasoning_tokens": 300}, "prompt_tokens_details": {"cached_tokens": 40}}
+    odd.says = streamed(
+        SOUND | {"usage": {"prompt_tokens": 100, "completion_tokens": 500, "total_tokens": 600} | thought}
+    )
+    together(call, "debate", [MINI], tmp_path, "--agents", 1)
+    (tmp_path / "prices.csv").write_text("model,in,out,cached\ngpt-4o-mini,2,8,1\n")
+    priced = tmp_path / "run", "--prices", tmp_path / "prices.csv"
+
+    shown, compared, exported = (
+        call("runs", "show", *priced),
+        call("runs", "compare", *priced),
+        call("runs", "show", *priced, "--json"),
+    )
+
+    money = (60 * 2 + 40 * 1 + 500 * 8) / 1e6
+    assert "100 tokens read, 200 tokens written, 300 tokens of thoughts, money 0.00416, " in " ".join(shown.out.split())
+    assert "| tokens of thoughts | money |" in compared.out and f"| 300 | {money:.3g} |" in compared.out
+    assert "money" not in call("runs", "show", tmp_path / "run").out and exported.code == 0

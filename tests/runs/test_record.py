@@ -60,14 +60,14 @@ def test_a_token_by_cipher_costs_a_mean_over_each_hearers_table_and_a_search_bes
         "agent_2": AgentModel(**about, weights="y", table=60),
         "agent_3": AgentModel(**{**about, "vocabulary": "other"}, weights="z", table=500),
     }
-    stats = {"tokens_in": 10, "tokens_reused": 4, "tokens_out": 5}
+    stats = {"tokens_in": 10, "tokens_reused": 4, "tokens_out": 5, "thoughts": 3}
 
     def cost(protocol: str) -> float | None:
         ref = PayloadRef(protocol, "0" * 64, "0" * 64, 5, 100)
         return flops([Message("agent_1", 0, "answer", "", payload=ref, stats=stats)], models)
 
-    assert cost("nl") == 2 * 1000 * 11
-    assert cost("cipher") == 2 * 1000 * 11 + 2 * 5 * (40 + 60 + 40)
+    assert cost("nl") == 2 * 1000 * 14
+    assert cost("cipher") == 2 * 1000 * 14 + 2 * 5 * (40 + 60 + 40)
 
 
 def test_what_ended_a_discussion_is_outside_of_the_scheme_where_scheme_and_protocol_cannot_cause_it() -> None:
