@@ -96,6 +96,11 @@ def add(text: str) -> Callable[[Path], None]:
     return change
 
 
+def as_folder(run: Path) -> None:
+    (run / LOG).unlink()
+    (run / LOG).mkdir()
+
+
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "": lambda root: None,
     "copied": lambda root: every(root, lambda run: (run / LOCK).unlink(missing_ok=True)),
@@ -110,7 +115,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "no model": lambda root: shutil.rmtree(root / "tiny"),
     "half a model": lambda root: (root / "tiny" / "config.json").write_text("{"),
     "link": lambda root: every(root, lambda run: (run / "link").symlink_to(root / "there.md")),
-    "folder": lambda root: every(root, lambda run: ((run / LOG).unlink(), (run / LOG).mkdir())),
+    "folder": lambda root: every(root, as_folder),
 }  # fmt: skip
 BROKEN = ("garbage", "unknown line", "other version", "no questions", "empty", "folder")
 """Damages that no command reads over."""
@@ -134,8 +139,8 @@ SEARCH = {"payloads list", "payloads verify", "payloads gc"}
 REFUSED: list[tuple[str, str]] = [
     *((" ".join(words), "unknown run") for words in READERS.values() if "RUN" in words),
     *((" ".join(words).replace("RUN", "over"), "unknown line") for words in READERS.values()),
-    *((f"runs resume stopped {TRUST}", damage) for damage in (*BROKEN, "no model", "half a model", "opened otherwise", "link", "in use")),
-    *((f"runs resume begun {TRUST}", damage) for damage in ("no model", "half a model", "opened otherwise", "in use")),
+    *((f"runs resume stopped {TRUST} --at-once 1", damage) for damage in (*BROKEN, "no model", "half a model", "opened otherwise", "link", "in use")),
+    *((f"runs resume begun {TRUST} --at-once 1", damage) for damage in ("no model", "half a model", "opened otherwise", "in use")),
     *((f"runs resume {run} {options}", damage) for run in ("stopped", "begun") for options, damage in (
         ("", ""), (f"{TRUST} --call-limit 0", ""), (f"{TRUST} --workers dask", "copied"), (f"{TRUST} --workers ray", ""),
         (f"{TRUST} --workers ray", "copied"), (f"{TRUST} --workers ray", "cut"), (f"{TRUST} --gpus-per-worker 2", "cut"),

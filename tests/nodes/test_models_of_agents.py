@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
@@ -49,8 +51,16 @@ def test_those_who_do_not_discuss_take_the_first_agent_s() -> None:
     ]
 
 
-def test_options_of_the_protocol_may_be_one_agent_s_own() -> None:
-    settings = Debate(protocol="sde", layers=[3], option={"agent_2.layers": [1, 2], "inject": "all"})  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"layers": [3], "option": {"agent_2.layers": [1, 2], "inject": "all"}},
+        {"option": {"layers": [3], "agent_2.layers": [1, 2], "inject": "all"}},
+        {"option": {"agent_2.layers": [1, 2], "layers": [3], "inject": "all"}},  # its own hold in any order
+    ],
+)
+def test_options_of_the_protocol_may_be_one_agent_s_own(given: dict[str, Any]) -> None:
+    settings = Debate(protocol="sde", **given)
     first, second = (model.channel.options for model in hooked(settings).values())
     assert (first.layers, first.inject) == ((3,), "all")  # type: ignore[attr-defined]
     assert (second.layers, second.inject) == ((1, 2), "all")  # type: ignore[attr-defined]
