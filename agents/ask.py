@@ -104,7 +104,7 @@ class Call:
 
     def _mended(self, error: Exception, sent: dict[str, Keywords], notes: list[str]) -> AIMessage | None:
         """Return the reply in an error; None after noting a refused parameter, without which the call is made again."""
-        if (reply := cut_reply(error)) is not None:
+        if (reply := cut_reply(self.model, error)) is not None:
             return self._heard(reply, sent, notes)
         if is_hooked(self.model):
             raise error

@@ -23,7 +23,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr, ValidationError
 
-from sottovoce.agents.convert import REASONING
+from sottovoce.agents.convert import REASONING, said
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.response_format import Form
@@ -94,18 +94,14 @@ def structured(model: BaseChatModel, form: Form | None) -> dict[str, Untyped]:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def cut_reply(error: Exception) -> AIMessage | None:
+def cut_reply(model: BaseChatModel, error: Exception) -> AIMessage | None:
     """Return the reply so far, which the error for a cut reply in a format holds; None for any other error."""
     if (why := CUT.get(type(error).__name__)) is None:
         return None
-    completion: Untyped = getattr(error, "completion", None)
-    choices, used = getattr(completion, "choices", None), getattr(completion, "usage", None)
-    usage = {"input_tokens": used.prompt_tokens, "output_tokens": used.completion_tokens} if used else None
-    return AIMessage(
-        (choices[0].message.content or "") if choices else "",
-        response_metadata={"finish_reason": why},
-        usage_metadata=usage and {**usage, "total_tokens": sum(usage.values())},
-    )
+    completion, read = getattr(error, "completion", None), getattr(model, "_create_chat_result", None)
+    reply = spoken(read(completion).generations[0].message) if completion and read else AIMessage("")
+    reply.response_metadata["finish_reason"] = why
+    return reply
 
 
 def spoken(reply: BaseMessage) -> AIMessage:
@@ -124,10 +120,10 @@ def _remarks(reply: AIMessage) -> list[str]:
     """Return a remark on a reply without a text: whether its model refused it, as servers say in different places."""
     blocks = reply.content if isinstance(reply.content, list) else []
     stated = [block.get("refusal") for block in blocks if isinstance(block, dict)]
-    said = next(filter(None, [reply.additional_kwargs.get("refusal"), *stated]), None)
-    if said or "refusal" in map(reply.response_metadata.get, ("stop_reason", "finish_reason")):
-        return [f'{REFUSAL}: "{shorten(str(said), LONGEST, placeholder=" ...")}"' if said else REFUSAL]
-    return [] if str(reply.text).strip() else [EMPTY]
+    refusal = next(filter(None, [reply.additional_kwargs.get("refusal"), *stated]), None)
+    if refusal or "refusal" in map(reply.response_metadata.get, ("stop_reason", "finish_reason")):
+        return [f'{REFUSAL}: "{shorten(str(refusal), LONGEST, placeholder=" ...")}"' if refusal else REFUSAL]
+    return [] if said(reply).text.strip() else [EMPTY]
 
 
 def note_model(model: BaseChatModel, error: Exception) -> None:

@@ -14,6 +14,7 @@ from threading import Lock
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
+from sottovoce.agents.convert import REASONING, said
 from sottovoce.agents.hosted import chain, status_of
 from sottovoce.core.any_types import Keywords, Untyped
 
@@ -29,12 +30,10 @@ REFUSED = (None, 400, 405, 422)
 """HTTP statuses of a refused request; a client that refuses a parameter by itself has none."""
 REFUSES = re.compile(
     r"unsupported|not (?:\w+ )?(?:support|allow|permit|accept)|n[o']t support|unavailable|not available|deprecated|"
-    r"unrecogni[sz]ed|unknown|unexpected|extra (?:inputs|fields)|allowed values|only \S+ is allowed|"
+    r"unrecogni[sz]ed|unknown|unexpected|extra (?:inputs|fields)|allowed values|only \S+ is allowed|may only be|"
     r"cannot (?:both )?be (?:used|set|specified)|invalid schema",
     re.IGNORECASE,
 )
-THOUGHTS = re.compile(r"\A\s*(?:.*</think(?:ing)?>\s*)?", re.DOTALL)
-"""What no stop string cuts: thoughts of servers that leave them in the text."""
 
 
 @dataclass(eq=False)
@@ -91,12 +90,12 @@ def refused_in(error: BaseException, sent: Iterable[str]) -> dict[str, str]:
 
 
 def cut_at(reply: AIMessage, stop: Iterable[str]) -> AIMessage:
-    """Return a reply cut at the first of the strings at which its server was not asked to stop."""
-    text = str(reply.text)
-    start = THOUGHTS.match(text)
-    begin = start.end() if start else 0
-    ends = [at for each in stop if (at := text.find(each, begin)) >= 0]
-    return reply.model_copy(update={"content": text[: min(ends)]}) if ends else reply
+    """Return a reply cut, behind its thoughts, at the first of the strings at which its server did not stop."""
+    thoughts, text = said(reply)
+    text = text.lstrip()
+    ends = [at for each in stop if (at := text.find(each)) >= 0]
+    kept = {**reply.additional_kwargs, **({REASONING: thoughts} if thoughts else {})}
+    return reply.model_copy(update={"content": text[: min(ends)], "additional_kwargs": kept}) if ends else reply
 
 
 def _note(name: str, instead: str) -> str:

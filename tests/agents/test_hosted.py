@@ -20,11 +20,13 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.language_models.model_profile import ModelProfile
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
+from openai import ContentFilterFinishReasonError, LengthFinishReasonError
+from openai.types.chat import ChatCompletion
 from pydantic import ConfigDict, Field, SecretStr
 
 from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.convert import said
-from sottovoce.agents.hosted import failure, hosted, passes, structured
+from sottovoce.agents.hosted import cut_reply, failure, hosted, passes, structured
 from sottovoce.channels.message import Place, Turn
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.core.response_format import Form
@@ -90,6 +92,23 @@ def test_a_provider_s_schema_offers_unknown_too() -> None:
 
     assert sent["json_schema"]["schema"]["properties"]["side"]["enum"] == ["left", "right", "unknown"]
     assert sent["json_schema"]["strict"] is True
+
+
+def test_the_reply_in_the_error_of_a_cut_one_is_kept_with_its_tokens() -> None:
+    # OpenAI's client raises it for a reply in a format, and a model that thinks is often cut before its first word.
+    details = {"reasoning_tokens": 9}
+    usage = {"prompt_tokens": 3, "completion_tokens": 9, "total_tokens": 12, "completion_tokens_details": details}
+    choice = {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": '{"answer'}}
+    about = {"id": "1", "object": "chat.completion", "created": 0, "model": "gpt-5"}
+    completion = ChatCompletion.model_validate({**about, "choices": [choice], "usage": usage})
+
+    reply = cut_reply(hosted(MINI), LengthFinishReasonError(completion=completion))
+
+    assert reply is not None and (reply.text, reply.response_metadata["finish_reason"]) == ('{"answer', "length")
+    assert reply.usage_metadata is not None and reply.usage_metadata["output_token_details"] == {"reasoning": 9}
+    stopped = cut_reply(hosted(MINI), ContentFilterFinishReasonError(completion=None))
+    assert stopped is not None and stopped.response_metadata["finish_reason"] == "content_filter"
+    assert cut_reply(hosted(MINI), ValueError("another")) is None
 
 
 def refusal(name: str) -> str:

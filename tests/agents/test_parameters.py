@@ -11,6 +11,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
 
 from sottovoce.agents.ask import Ask, Call
+from sottovoce.agents.convert import said
 from sottovoce.agents.parameters import Refused, cut_at, refused_in
 from sottovoce.channels.message import Place, Turn
 from tests.tables import each_row
@@ -40,6 +41,7 @@ class Answered(Exception):
         # Anthropic, DeepSeek, Groq, Moonshot, Mistral, LiteLLM, Google, a client by itself
         (Answered("{'type': 'invalid_request_error', 'message': '`temperature` is deprecated for this model.'}"),
          {"temperature": ""}),
+        (Answered("`temperature` may only be set to 1 when thinking is enabled."), {"temperature": ""}),
         (Answered("This response_format type is unavailable now"), {"response_format": ""}),
         (Answered("'response_format.type' : value is not one of the allowed values ['text','json_object']"),
          {"response_format": ""}),
@@ -170,13 +172,15 @@ class Unwilling(Choosy):
     ("text", "left"),
     [
         ("Answer: 4\nmore", "Answer: 4"),
-        ("\nAnswer: 4\nmore", "\nAnswer: 4"),
-        ("<think>\n2 and 2\n</think>\n\nAnswer: 4\nmore", "<think>\n2 and 2\n</think>\n\nAnswer: 4"),
+        ("\nAnswer: 4\nmore", "Answer: 4"),
+        ("<think>\n2 and 2\n</think>\n\nAnswer: 4\nmore", "Answer: 4"),
         ("Answer: 4", "Answer: 4"),
     ],
 )
 def test_a_stop_string_ends_a_reply_but_neither_its_thoughts_nor_its_first_line(text: str, left: str) -> None:
-    assert cut_at(AIMessage(text), ["\n"]).text == left
+    cut = cut_at(AIMessage(text), ["\n"])
+
+    assert cut.text == left and said(cut).thoughts == ("2 and 2" if "think" in text else "")
 
 
 @each_row(
@@ -189,6 +193,7 @@ def test_a_stop_string_ends_a_reply_but_neither_its_thoughts_nor_its_first_line(
         (AIMessage([{"type": "refusal", "refusal": "No."}]), 'it was refused by its model: "No."'),
         (AIMessage("", response_metadata={"stop_reason": "refusal"}), "it was refused by its model"),
         (AIMessage(" \n"), "it is empty"),
+        (AIMessage("<think>\nHm.\n</think>\n"), "it is empty"),
     ],
 )
 def test_a_refusal_and_an_empty_reply_are_named(reply: AIMessage, note: str) -> None:

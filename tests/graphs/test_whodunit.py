@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
@@ -247,6 +248,26 @@ def test_after_twenty_retries_the_game_is_cancelled_and_lost() -> None:
         "There was no JSON object; end with one that holds your action.; no answer"
     )
     assert state["decision"]["score"] == 0.0
+
+
+class Rambling(ScriptedChatModel):
+    """Is cut at its limit whenever it writes no action."""
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **more: Any) -> ChatResult:
+        result = super()._generate(messages, stop, run_manager, **more)
+        if "{" not in result.generations[0].text:
+            result.generations[0].message.response_metadata["finish_reason"] = "length"
+        return result
+
+
+def test_a_turn_that_is_cut_is_asked_for_once_more_and_then_cancels_the_game_for_that() -> None:
+    settings = WhoDunit()
+    model = Rambling({"Beth": [ANYTHING], "Alex": ["Let me see."] * 30})
+    state: Any = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
+
+    assert [call.options.get("max_tokens") for call in model.calls] == [None, None, 2 * settings.max_tokens]
+    assert f"it was cut off at {settings.max_tokens} tokens" in model.calls[-1].text
+    assert "Alex could not be understood: it was cut at the token limit" in state["decision"]["why"]
 
 
 # Golden Intel, stored games
