@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -17,6 +18,8 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, LoadedModel, assemble
+from sottovoce.monitors.settings import Measure
+from sottovoce.nodes.uncertainty import features_of_acts
 from tests.chats import DEEPSEEK, LLAMA_3, QWEN_3
 from tests.support import tiny_model
 from tests.thinkers import R1, TEXT, THOUGHTS, harmony, thinker
@@ -249,3 +252,20 @@ def test_a_reply_behind_its_thoughts_is_what_a_plain_pass_over_all_of_it_gives(
 
     found = loaded.engine.run(request).ids
     assert found == tuple(id for id in out[0, len(before) :].tolist() if id not in loaded.stop_ids)
+
+
+def test_monitors_measure_the_text_or_the_thoughts(store: PayloadStore) -> None:
+    # A model of random weights is unsure everywhere, and of its thoughts by other numbers than of its text.
+    model = agent(assemble("any", tiny_model(vocab_size=303), thinker().tokenizer), store, max_tokens=6, thinking=5)
+    reply = model.invoke(QUESTION)
+    refs = {name: PayloadRef.from_dict(reply.additional_kwargs[name]) for name in ("payload", "thoughts_payload")}
+    message = Message("agent_1", 0, "answer", str(reply.text), payload=refs["payload"])
+    message = replace(message, thoughts_payload=refs["thoughts_payload"])
+
+    found = {at: features_of_acts([message], Measure(positions=at), store) for at in ("all", "thoughts")}
+
+    for at, name in (("all", "payload"), ("thoughts", "thoughts_payload")):
+        features = found[at]
+        assert features is not None
+        assert features["entropy"] == pytest.approx(float(refs[name].load(store).tensors["entropy"].max()))
+    assert found["all"] != found["thoughts"]
