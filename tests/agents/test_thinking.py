@@ -220,11 +220,15 @@ def test_a_history_is_sent_as_the_template_renders_it(template: str, store: Payl
     asked = [*history, {"role": "user", "content": "Sure?"}]
     with_thoughts = [asked[0], {"role": "assistant", "content": f"<think>\n{THOUGHTS}</think>{TEXT}"}, asked[2]]
     kept = template == DEEPSEEK  # this one keeps what it is given
-    rendered = tokenizer.apply_chat_template(asked if kept else with_thoughts, add_generation_prompt=True)
+    told: Any = tokenizer.apply_chat_template(
+        asked if kept else with_thoughts, tokenize=False, add_generation_prompt=True
+    )
 
     sent = model.request([HumanMessage("12 * 8?"), AIMessage(TEXT), HumanMessage("Sure?")]).prompt
 
-    assert [id for piece in sent for id in piece.ids] == list(rendered["input_ids"])  # type: ignore[union-attr]
+    assert [id for piece in sent for id in piece.ids] == list(  # type: ignore[union-attr]
+        model.loaded.chat.ids(told)
+    )
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
