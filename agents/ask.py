@@ -77,7 +77,7 @@ class Call:
             while True:
                 model, sent = self.refused.sent(self.model, options)
                 try:
-                    return self._heard(within(model, partial(model.invoke, messages, whole, **sent)), sent, notes)
+                    return self._finished(within(model, partial(model.invoke, messages, whole, **sent)), sent, notes)
                 except Exception as error:
                     if reply := self._mended(error, sent, notes):
                         return reply
@@ -90,12 +90,12 @@ class Call:
             while True:
                 model, sent = self.refused.sent(self.model, options)
                 try:
-                    return self._heard(await awithin(model, model.ainvoke(messages, whole, **sent)), sent, notes)
+                    return self._finished(await awithin(model, model.ainvoke(messages, whole, **sent)), sent, notes)
                 except Exception as error:
                     if reply := self._mended(error, sent, notes):
                         return reply
 
-    def _heard(self, reply: BaseMessage, sent: dict[str, Keywords], notes: list[str]) -> AIMessage:
+    def _finished(self, reply: BaseMessage, sent: dict[str, Keywords], notes: list[str]) -> AIMessage:
         """Return a reply with notes on it, cut at the stop strings if its server refused them."""
         message = spoken(reply)
         if is_hooked(self.model):
@@ -105,7 +105,7 @@ class Call:
     def _mended(self, error: Exception, sent: dict[str, Keywords], notes: list[str]) -> AIMessage | None:
         """Return the reply in an error; None after noting a refused parameter, without which the call is made again."""
         if (reply := cut_reply(self.model, error)) is not None:
-            return self._heard(reply, sent, notes)
+            return self._finished(reply, sent, notes)
         if is_hooked(self.model):
             raise error
         notes += self.refused.learn(self.model, sent, error)

@@ -214,12 +214,12 @@ def majority(votes: Sequence[Vote], question: Question) -> Decision:
     return decided("majority", why, best, votes, question)
 
 
-def with_unreadable(decision: Decision, unread: int, of: int, what: str) -> Decision:
+def with_unreadable(decision: Decision, unread: int, of: int, consequence: str) -> Decision:
     """Return a world's decision with the number of actions that could not be read, and say so if there are any.
 
     A game in which nobody could be understood may end well by itself, so its score alone would mislead.
     """
-    said = f"; {unread} of {of} {what}" if unread else ""
+    said = f"; {unread} of {of} {consequence}" if unread else ""
     measures = {**decision.get("measures", {}), "unreadable": unread}
     return {**decision, "why": decision["why"] + said, "measures": measures}
 

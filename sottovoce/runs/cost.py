@@ -103,7 +103,7 @@ def computed_tokens(message: Message) -> float:
 
 
 class Price(Checked):
-    """What a model's tokens cost, in any currency, per million."""
+    """The price of a model's tokens per million, in any currency."""
 
     model: str = Field(min_length=1)
     read: float = Field(alias="in", ge=0, allow_inf_nan=False)

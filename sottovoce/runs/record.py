@@ -65,7 +65,7 @@ class DiscussionRecord(BaseModel):
     seconds: float = 0.0
     """How long it ran, including the time before it was resumed."""
     prices: Prices = Field(default={}, exclude=True, repr=False)
-    """What models' tokens cost, if a reader of the run named a file of prices."""
+    """Prices of models' tokens, if a reader of the run named a file of prices."""
     steps: dict[str, Update] = Field(default={}, exclude=True, repr=False)
     """The updates of the graph's steps before the decision, by which they are repeated."""
     replies: dict[str, list[str | JSON]] = Field(default={}, exclude=True, repr=False)
@@ -160,7 +160,7 @@ class DiscussionRecord(BaseModel):
 
     @property
     def money(self) -> float | None:
-        """What all calls cost by `prices`; see `runs.cost.money`."""
+        """The cost of all calls by `prices`; see `runs.cost.money`."""
         settings = self.chosen()
         names = settings.names()
         return money(

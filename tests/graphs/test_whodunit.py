@@ -262,7 +262,7 @@ class Rambling(ScriptedChatModel):
 
 def test_a_turn_that_is_cut_is_asked_for_once_more_and_then_cancels_the_game_for_that() -> None:
     settings = WhoDunit()
-    model = Rambling({"Beth": [ANYTHING], "Alex": ["Let me see."] * 30})
+    model = Rambling(replies={"Beth": [ANYTHING], "Alex": ["Let me see."] * 30})
     state: Any = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
 
     assert [call.options.get("max_tokens") for call in model.calls] == [None, None, 2 * settings.max_tokens]
