@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -128,6 +129,29 @@ def test_the_donors_are_named_by_the_message_that_heard_them_and_noted_with_both
         re.fullmatch(r"hears agent_1 of round 1 \(6 tokens\) by another question's 6 tokens", note)
         for note in last.notes
     )
+
+
+def test_messages_that_carry_nothing_or_were_withdrawn_give_nothing_and_one_without_words_gives(
+    kept: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(kept / "sde", tmp_path / "run")
+    log = tmp_path / "run" / "log.jsonl"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    said = [event for line in lines if line["line"] == "step" for event in line["events"] if event["event"] == "said"]
+    by_place: dict[str, list[Any]] = {}
+    for event in said:
+        by_place.setdefault(json.dumps([event["agent"], event["act"], event["round"]]), []).append(event)
+    gone, empty, silent = list(by_place.values())[:3]
+    for event in gone:
+        event["withdrawn"] = True
+    for event in empty:
+        event["payload"] |= {"tokens": 0, "positions": 0}
+    for event in silent:
+        event["payload"] |= {"tokens": 0, "positions": 5}
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    places = {json.dumps(place) for place in read_donors(tmp_path / "run", "sde").said[0]}
+    assert places == {place for place, events in by_place.items() if events is not gone and events is not empty}
 
 
 def test_a_run_of_one_question_is_no_donor(tmp_path: Path, model: str) -> None:
