@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ from pydantic import BaseModel
 from sottovoce.cli.options import RARE, build, parameters
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError, choose
-from sottovoce.core.text import one_line
+from sottovoce.core.text import one_line, say
 from sottovoce.graphs import NAMES, SCHEMES, scheme
 
 Body = TypeVar("Body", bound=Callable[..., Any])
@@ -185,7 +184,7 @@ class _OnStderr(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one harmless line, with the seconds since the program began."""
         line = f"[{record.relativeCreated / 1000:.1f} s] {record.name}: {record.getMessage()}"
-        print(one_line(line), file=sys.stderr, flush=True)
+        say(one_line(line), error=True)
 
 
 def log_to_stderr() -> None:

@@ -20,7 +20,7 @@ from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Count, Few
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.files import FORCE, INDEX, OutputFile, check_folder
-from sottovoce.core.text import counted, harmless, one_line
+from sottovoce.core.text import counted, harmless, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.datasets import DATASETS, DataSet
 from sottovoce.datasets.samples import SAMPLES, samples
@@ -72,15 +72,15 @@ def show(options: DatasetOptions) -> None:
     """Describe a data set; or show an example from a file of it, with its number of questions and digest."""
     name = options.dataset
     if name in DATASETS:
-        print(f"{name}: {_described(DATASETS[name])}\nfrom the file as published: {DATASETS[name].shape}")
+        say(f"{name}: {_described(DATASETS[name])}\nfrom the file as published: {DATASETS[name].shape}")
         return
     if (source := source_of(name)) is None:
         unknown = nearest("data set", name, DATASETS)
         raise UsageError(f"{unknown}; expected NAME, or NAME:FILE, such as gsm8k:test.jsonl")
     file = read_source(source)
-    print(f"{source.name}: {source.data.about}")
-    print(f"{counted(file.total, 'row')}, sha256 {file.digest}; scored by {source.data.metric}")
-    print(f"\n{example(file.questions[0])}")
+    say(f"{source.name}: {source.data.about}")
+    say(f"{counted(file.total, 'row')}, sha256 {file.digest}; scored by {source.data.metric}")
+    say(f"\n{example(file.questions[0])}")
 
 
 def example(question: Question) -> str:
@@ -168,11 +168,11 @@ def index(options: IndexOptions) -> None:
         manifest = build_index(builder, corpus, options.to, options.shard, report)
     size = sum(file.stat().st_size for file in options.to.rglob("*") if file.is_file())
     name = one_line(str(options.to))
-    print(f"{manifest.passages:,} passages in {name}, {size / 1e6:.1f} MB, {time.monotonic() - began:.0f} s")
+    say(f"{manifest.passages:,} passages in {name}, {size / 1e6:.1f} MB, {time.monotonic() - began:.0f} s")
     if corpus.skipped:
         bad = counted(corpus.skipped, "bad passage")
-        print(f"{bad} left out; the first: {one_line(corpus.first_skipped)}")
-    print(f"search it as {builder.name}:{name}")
+        say(f"{bad} left out; the first: {one_line(corpus.first_skipped)}")
+    say(f"search it as {builder.name}:{name}")
 
 
 def _download(name: str, options: IndexOptions) -> None:
@@ -180,7 +180,7 @@ def _download(name: str, options: IndexOptions) -> None:
 
     if options.corpus or options.to:
         raise UsageError("--prebuilt downloads an index; give it without a corpus and --to")
-    print(f"search it as pyserini:{name}; it is in {one_line(str(download(name)))}")
+    say(f"search it as pyserini:{name}; it is in {one_line(str(download(name)))}")
 
 
 @contextmanager
@@ -213,8 +213,8 @@ def write_games(command: str, settings: Settings, options: GamesOptions) -> None
     ]
     file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     path = one_line(str(options.to))
-    print(f"{counted(len(rows), 'game')} of {name}/{settings.seed} written to {path}")
-    print(f"play them with `{command} --questions {path}` and the settings of this call")
+    say(f"{counted(len(rows), 'game')} of {name}/{settings.seed} written to {path}")
+    say(f"play them with `{command} --questions {path}` and the settings of this call")
 
 
 class WorldCommands(SchemeCommands):

@@ -19,7 +19,7 @@ from sottovoce.core.any_types import Untyped
 from sottovoce.core.bounds import Agents, Count, Few, Rounds
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.files import EXPERIMENT, check_folder
-from sottovoce.core.text import figure, harmless, one_line, shortened
+from sottovoce.core.text import figure, harmless, one_line, say, shortened
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
@@ -128,7 +128,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
         runner = RowRunner(folder, limits, shown_row)
         runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
     show(report(experiment, runs))
-    print(f"{f'stopped: {why}; ' if why else ''}saved in {one_line(str(folder))}")
+    say(f"{f'stopped: {why}; ' if why else ''}saved in {one_line(str(folder))}")
     check_failures(runs.values())
 
 
@@ -208,7 +208,7 @@ def layers(options: LayersOptions, settings: Settings, questions: QuestionOption
     best = [str(trial.params["layer"]) for trial in ranked if trial.value == ranked[0].value]
     lines = [table(LAYERS, map(_layer_cells, ranked)), "", f"{asked:,} discussions, {share_of_all:.0%} of all"]
     show("\n".join([*lines, *_ties(best), f"use it with `--layers {ranked[0].params['layer']}`"]))
-    print(f"saved in {one_line(str(options.save))}")
+    say(f"saved in {one_line(str(options.save))}")
 
 
 def _layer_cells(trial: Untyped) -> list[str]:
@@ -235,7 +235,7 @@ def tune(scheme: str, settings: Settings, questions: QuestionOptions, options: T
     names = [_temperatures(trial) for trial in ranked if trial.value == ranked[0].value]
     use = " ".join(f"--temperature {value:g}" for value in study.best_params.values())
     show("\n".join([*lines, *_ties(names), f"use it with `{use}`"]))
-    print(f"saved in {one_line(str(options.save))}")
+    say(f"saved in {one_line(str(options.save))}")
 
 
 def _temperatures(trial: Untyped) -> str:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.text import harmless, one_line
+from sottovoce.core.text import harmless, one_line, say
 
 Pause = Callable[[], AbstractContextManager[object]]
 FENCE = '"""'
@@ -31,7 +31,7 @@ def person(pause: Pause = nullcontext, *, hint: str) -> Callable[[JSON], Reply]:
     def answer(request: JSON) -> Reply:
         with lock, pause():
             prompt = _approval_prompt if "approve" in request else _reply_prompt
-            print(prompt(request), file=sys.stderr, flush=True)
+            say(prompt(request), error=True)
             reply = _reply()
         if reply is None:
             raise SottovoceError(f"no reply for {request['agent']}: stdin has ended; {hint}")

@@ -19,7 +19,7 @@ from click.shell_completion import shell_complete
 from sottovoce import __version__
 from sottovoce.cli.command import GROUPS, Commands, Row, flag, log_to_stderr, scheme_rows
 from sottovoce.core.errors import SottovoceError
-from sottovoce.core.text import ERRORS, one_line
+from sottovoce.core.text import ERRORS, one_line, say
 from sottovoce.core.validation import shown
 
 FAILED = 1
@@ -133,5 +133,5 @@ def _usage(error: click.ClickException) -> str:
 
 
 def _report(message: str, code: int) -> int:
-    print(f"sottovoce: {one_line(message)}", file=sys.stderr)
+    say(f"sottovoce: {one_line(message)}", error=True)
     return code

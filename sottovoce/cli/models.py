@@ -16,7 +16,7 @@ from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import models_folder
-from sottovoce.core.text import amount, one_line
+from sottovoce.core.text import amount, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.report.tables import console_of, show, wrapped
 
@@ -55,7 +55,7 @@ def pull(options: PullOptions) -> None:
         from sottovoce.models import sources
 
         if name in sources.CATALOGUE and sources.is_pulled(name):
-            print(f"{name} is already there, in {sources.pull(name)}")
+            say(f"{name} is already there, in {sources.pull(name)}")
             return
 
         def report(line: str) -> None:
@@ -66,8 +66,8 @@ def pull(options: PullOptions) -> None:
         folder = sources.pull(name, report)
     package = sources.CATALOGUE[name]
     use = f"--model {name}" if package.speaks else f"sottovoce.models.pulled({name!r})"
-    print(f"{name}: {package.description}, licence {package.licence}")
-    print(f"in {folder} after {time.monotonic() - began:.0f} s; use it as {use}")
+    say(f"{name}: {package.description}, licence {package.licence}")
+    say(f"in {folder} after {time.monotonic() - began:.0f} s; use it as {use}")
 
 
 @commands.add()
@@ -94,7 +94,7 @@ def remove(options: RemoveOptions) -> None:
     from sottovoce.models import sources
 
     removed = sources.remove(options.name)
-    print(f"{options.name} ({removed.source.origin}) is removed")
+    say(f"{options.name} ({removed.source.origin}) is removed")
 
 
 @commands.add(DoctorOptions)

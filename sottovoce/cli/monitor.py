@@ -5,7 +5,6 @@ Nothing here imports numpy before a command runs: the command line reads the opt
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
 from sottovoce.core.files import FORCE, OutputFile
-from sottovoce.core.text import counted, one_line
+from sottovoce.core.text import counted, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.settings import Measure, Training
 from sottovoce.report.tables import p_value, table
@@ -84,7 +83,7 @@ def collect(options: CollectOptions, measure: Measure) -> None:
     summary = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"
     summary += f"; {judged:,} of {len(rows):,} turns have features: {measure}"
     left_out = "".join(f"; skipped: {n:,} {what}" for what, n in passed.items() if n)
-    print(f"{summary}{left_out}; written to {one_line(str(options.to))}")
+    say(f"{summary}{left_out}; written to {one_line(str(options.to))}")
 
 
 @commands.add(TrainOptions)
@@ -99,7 +98,7 @@ def train(options: TrainOptions) -> None:
     trained = train_monitor(read_rows(options.rows), options.role, options)
     file.write(trained.monitor.to_json())
     show_table(_training(trained))
-    print(f"written to {one_line(str(options.to))}")
+    say(f"written to {one_line(str(options.to))}")
 
 
 @commands.add(EvaluateOptions)
@@ -113,7 +112,7 @@ def evaluate(options: EvaluateOptions) -> None:
     check_installed()
     monitor, file = Monitor.read(options.monitor), read_rows(options.rows)
     if monitor.fitted is not None and monitor.fitted.sha256 == file.digest:
-        print("the monitor was trained on these rows, so it looks better here than it is", file=sys.stderr)
+        say("the monitor was trained on these rows, so it looks better here than it is", error=True)
     show_table(_evaluation(evaluate_monitor(monitor, file.games(monitor.role))))
 
 
@@ -122,7 +121,7 @@ def show(options: ShowOptions) -> None:
     """Show a monitor's settings and its training data."""
     from sottovoce.monitors.monitor import Monitor
 
-    print(_monitor(Monitor.read(options.monitor)))
+    say(_monitor(Monitor.read(options.monitor)))
 
 
 def _training(trained: Trained) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
-from sottovoce.core.text import amount, counted, one_line
+from sottovoce.core.text import amount, counted, one_line, say
 from sottovoce.core.validation import Checked
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def list_(where: Where) -> None:
         files = place.files().values()
         nbytes = sum(map(size_of, files))
         if files:
-            print(f"{one_line(place.name)}  {counted(len(files), 'file')}, {amount(nbytes)}")
+            say(f"{one_line(place.name)}  {counted(len(files), 'file')}, {amount(nbytes)}")
         total += Counter(files=len(files), nbytes=nbytes)
-    print(f"in all {counted(total['files'], 'file')}, {amount(total['nbytes'])}")
+    say(f"in all {counted(total['files'], 'file')}, {amount(total['nbytes'])}")
 
 
 @commands.add(Where)
@@ -90,8 +90,8 @@ def verify(where: Where) -> int:
             if (why := wrong(digest, path))
         ]
     for line in findings:
-        print(one_line(line))
-    print(f"{counted(checked, 'payload')}, {len(findings)} wrong")
+        say(one_line(line))
+    say(f"{counted(checked, 'payload')}, {len(findings)} wrong")
     return 1 if findings else 0
 
 
@@ -105,11 +105,11 @@ def gc(where: Where, choice: GarbageOptions) -> None:
         removed = [path for path in unnamed if path.stat().st_mtime < before] if not place.keep_reason else []
         if unnamed:
             any_unnamed = True
-            print(one_line(_removal_line(place, unnamed, removed, choice)))
+            say(one_line(_removal_line(place, unnamed, removed, choice)))
         for path in removed if not choice.dry_run else ():
             path.unlink(missing_ok=True)
     if not any_unnamed:
-        print("every payload file is referred to by a log or a checkpoint")
+        say("every payload file is referred to by a log or a checkpoint")
 
 
 def _removal_line(place: Place, unnamed: list[Path], removed: list[Path], choice: GarbageOptions) -> str:

@@ -63,7 +63,7 @@ def show_run(run: Run, output: Output, *, just_run: bool = False) -> None:
 @contextmanager
 def shown_row(name: str, run: Run) -> Iterator[Observer]:
     """Show the progress of one of many runs on stderr, so that stdout has only the tables."""
-    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    console = console_of(stderr=True)
     console.print(f"{name}: {title(run.manifest, len(run.records))}", soft_wrap=True)
     with RunProgress(console, run) as progress:
         yield progress.observe
@@ -120,7 +120,7 @@ def print_many(console: Console, run: Run, output: Output) -> None:
         console.print(_table(run))
     for line in summary(run):
         console.print(line, soft_wrap=True)
-    if run.folder and not output.quiet:
+    if run.folder and run.records and not output.quiet:
         name, (question, _) = run_name(run.folder), next(iter(run.records))
         one = command("runs", "show", name, "--question", question)
         console.print(f"show one of them: {one}", style="dim", soft_wrap=True, markup=False)

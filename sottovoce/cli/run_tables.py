@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from sottovoce.analysis.statistics import check_installed, share
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.files import check_no_link
-from sottovoce.core.text import counted, figure, one_line
+from sottovoce.core.text import counted, figure, one_line, say
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
@@ -63,7 +63,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust, prices: Pa
     for run in shown.values():
         run.price(prices)
     show(compared(shown, folder.name).rstrip("\n"))
-    print(f"saved next to {one_line(str(folder))}")
+    say(f"saved next to {one_line(str(folder))}")
 
 
 def show_measures(names: Sequence[str], by: By | None) -> None:
@@ -137,6 +137,6 @@ def judge_run(name: str, model: str, limits: Limits) -> None:
         for pair in agreements(verdicts)
     )
     show(table(AGREEMENT_HEADINGS, cells))
-    print(f"\nsaved in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
+    say(f"\nsaved in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
     if judged.unfinished:
         raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; {SAME_COMMAND} resumes")

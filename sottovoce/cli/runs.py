@@ -16,7 +16,7 @@ from sottovoce.cli.options import Output, argument
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.files import EXPERIMENT, FORCE, OutputFile
-from sottovoce.core.text import amount, counted, one_line
+from sottovoce.core.text import amount, counted, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
@@ -143,11 +143,11 @@ def list_() -> None:
             summary = _summary(folder)
         except RecordError as error:
             summary = str(error)
-        print(f"{folder.name}  {one_line(summary)}")
+        say(f"{folder.name}  {one_line(summary)}")
     for file in sorted(run_directory.runs_folder().glob(f"*/{EXPERIMENT}")):
         rows = sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
-        print(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
-    print(
+        say(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
+    say(
         f"in {run_directory.runs_folder()}: {len(folders)} runs, without those of --save FOLDER (`runs show FOLDER`); "
         f"beyond {run_directory.MAX_RUNS} the oldest are removed"
     )
@@ -225,7 +225,7 @@ def export(options: ExportOptions) -> None:
     store = run.store()
     file.write(exported(run, form))
     del store
-    print(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(options.file))}")
+    say(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(options.file))}")
 
 
 @commands.add(CompareOptions)
@@ -258,9 +258,9 @@ def report(options: ReportOptions) -> None:
     sources = gathered(options.names)
     file.write(page(sources))
     if sources.unfinished:
-        print(one_line(sources.unfinished))
+        say(one_line(sources.unfinished))
     about = f"{counted(len(sources.runs), 'run')}, {counted(sources.ended[0], 'discussion')}"
-    print(f"report of {about}: {one_line(str(options.html))} ({amount(options.html.stat().st_size)})")
+    say(f"report of {about}: {one_line(str(options.html))} ({amount(options.html.stat().st_size)})")
 
 
 @commands.add(VerifyOptions, Trust)
@@ -270,11 +270,11 @@ def verify(options: VerifyOptions, trust: Trust) -> int:
 
     verified = check_run(load(options.name), 0 if options.no_model else options.again, options.seed, trust)
     for note in verified.notes:
-        print(one_line(f"note: {note}"))
+        say(one_line(f"note: {note}"))
     for finding in verified.findings:
-        print(one_line(f"FINDING {finding}"))
+        say(one_line(f"FINDING {finding}"))
     checked = f"{counted(verified.discussions, 'discussion')}, {counted(verified.messages, 'message')}"
-    print(f"verified: {checked}, {verified.reruns} re-run; {counted(len(verified.findings), 'finding')}")
+    say(f"verified: {checked}, {verified.reruns} re-run; {counted(len(verified.findings), 'finding')}")
     return 1 if verified.findings else 0
 
 
@@ -296,4 +296,4 @@ def remove(options: RemoveOptions) -> None:
     else:
         removed = [run_directory.find_run(name) for name in options.names]
         run_directory.remove(removed)
-    print(f"{len(removed)} removed, {len(run_directory.saved_runs())} kept in {run_directory.runs_folder()}")
+    say(f"{len(removed)} removed, {len(run_directory.saved_runs())} kept in {run_directory.runs_folder()}")

@@ -26,6 +26,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from sottovoce.core.text import one_line
+
 
 class SottovoceError(RuntimeError):
     """An expected failure; its message says what was found, what was expected and what to do.
@@ -130,9 +132,12 @@ def nearest(kind: str, name: object, known: Iterable[str]) -> str:
 
 
 def command(*words: str) -> str:
-    """Return a command of this program in backticks, ready to paste: quoted, and started the way the user did."""
+    """Return a command of this program in backticks, ready to paste: quoted, and started the way the user did.
+
+    A name with control characters is shown with escapes.
+    """
     program = f"python {shlex.quote(sys.argv[0])}" if Path(sys.argv[0]).name == "cli.py" else "sottovoce"
-    return f"`{program} {shlex.join(words)}`"
+    return f"`{program} {one_line(shlex.join(words))}`"
 
 
 def first_line(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import sys
 import unicodedata
 
 BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"  # reorder the text around them
@@ -42,6 +43,11 @@ def folded(text: str) -> str:
     """Return a text in small letters without accents; marks of scripts in which they are vowels stay."""
     plain = ACCENT.sub("", unicodedata.normalize("NFKD", text.casefold().translate(STROKES)))
     return unicodedata.normalize("NFKC", plain)
+
+
+def say(text: str, *, error: bool = False) -> None:
+    """Print a harmless text to stdout, or to stderr: all plain lines of the command line pass through here."""
+    print(harmless(text), file=sys.stderr if error else sys.stdout, flush=error)
 
 
 def shortened(text: str, most: int = 80) -> str:

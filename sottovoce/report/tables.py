@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.analysis.statistics import Share
-from sottovoce.core.text import ERRORS, figure
+from sottovoce.core.text import ERRORS, figure, harmless
 
 MARKDOWN = re.compile(r"^\|.*\|\n\|[-|]+\|(?:\n\|.*\|)*$", re.MULTILINE)
 """A table in the form that `table` writes."""
@@ -36,7 +36,7 @@ def show(text: str, console: Console | None = None) -> None:
     """Print Markdown: unchanged into a pipe or a file; on a terminal its tables are drawn and its lines wrapped."""
     console = console or console_of()
     if not console.is_terminal:
-        console.file.write(f"{text}\n")
+        console.file.write(f"{harmless(text)}\n")
         return
     at = 0
     for match in MARKDOWN.finditer(text):
@@ -123,19 +123,23 @@ def p_value(p: float | None) -> str:
 
 
 class ReadableConsole(Console):
-    """A console that escapes what the encoding lacks before lines are laid out; later, borders would be cut."""
+    """A console that escapes control characters, and what the encoding lacks, before lines are laid out.
+
+    Later, borders would be cut.
+    """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render as rich does, after escaping texts."""
-        encoding = (options or self.options).encoding
-        if isinstance(renderable, Text) and not encoding.startswith("utf"):
-            renderable = _encodable(renderable, encoding)
+        if isinstance(renderable, str):
+            renderable = self.render_str(renderable)
+        if isinstance(renderable, Text):
+            renderable = _readable(renderable, (options or self.options).encoding)
         return super().render(renderable, options)
 
 
-def console_of() -> Console:
+def console_of(*, stderr: bool = False) -> Console:
     """Return a console that prints texts of models as data, without markup, emoji names or highlighting."""
-    return ReadableConsole(markup=False, emoji=False, highlight=False)
+    return ReadableConsole(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def moves(console: Console) -> bool:
@@ -143,9 +147,11 @@ def moves(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal
 
 
-def _encodable(text: Text, encoding: str) -> Text:
-    """Return a text that can be encoded; a changed one loses its shades, whose positions no longer fit."""
-    plain = text.plain.encode(encoding, ERRORS).decode(encoding)
+def _readable(text: Text, encoding: str) -> Text:
+    """Return a harmless text that can be encoded; a changed one loses its shades, whose positions no longer fit."""
+    plain = harmless(text.plain)
+    if not encoding.startswith("utf"):
+        plain = plain.encode(encoding, ERRORS).decode(encoding)
     if plain == text.plain:
         return text
     layout: dict[str, Any] = {name: getattr(text, name) for name in ("style", "justify", "overflow", "no_wrap", "end")}
