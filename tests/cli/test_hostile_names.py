@@ -34,8 +34,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "question": "Which is it, NASTY?",
                 "kind": "text",
                 "target": "NASTY",
-                "documents": [{"agent": "agent_1", "title": "NASTY", "text": "NASTY"}],
-            }  # type: ignore[typeddict-item]
+                "documents": [{"id": "NASTY", "title": "NASTY", "text": "NASTY", "source": "NASTY"}],
+            }
             for i in range(n)
         ]
         replies = {"agent_1": ["The answer is [NASTY]."] * 9, "agent_2": ["Hm, NASTY."] * 9}
