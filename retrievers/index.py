@@ -23,8 +23,10 @@ from typing import Any, Literal, Protocol, TextIO, TypeVar
 from filelock import FileLock, Timeout
 
 from sottovoce.core.any_types import JSON, JSONValue
+from sottovoce.core.bounds import LONGEST_LINE
 from sottovoce.core.errors import CorpusError, UsageError
 from sottovoce.core.files import INDEX, bytes_of, missing, opened, remove_made
+from sottovoce.core.text import amount
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.passage import Metadata, Passage, plain
 
@@ -87,13 +89,20 @@ def _text(path: Path, raw: Any) -> TextIOWrapper:  # Any: an open binary file
     return TextIOWrapper(binary, encoding="utf-8-sig", newline="")
 
 
+def _lines(stream: TextIO) -> Iterator[str]:
+    while line := stream.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"its line is longer than {amount(LONGEST_LINE)}")
+        yield line
+
+
 def _json_rows(stream: TextIO) -> Iterator[str]:
-    return (line for line in stream if line.strip())
+    return (line for line in _lines(stream) if line.strip())
 
 
 def _tsv_rows(stream: TextIO) -> Iterator[list[str]]:
-    csv.field_size_limit(2**31 - 1)  # its default is 131072 characters
-    rows = csv.reader(stream, delimiter="\t")
+    csv.field_size_limit(LONGEST_LINE)  # its default is 131072 characters
+    rows = csv.reader(_lines(stream), delimiter="\t")
     if (heading := next(rows, [])) != HEADING:
         raise ValueError(f"the heading is {heading!r}: expected {HEADING!r}")
     yield from rows

@@ -79,7 +79,7 @@ def show(options: DatasetOptions) -> None:
         raise UsageError(f"{unknown}; expected NAME, or NAME:FILE, such as gsm8k:test.jsonl")
     file = read_source(source)
     say(f"{source.name}: {source.data.about}")
-    say(f"{counted(file.total, 'row')}, sha256 {file.digest}; scored by {source.data.metric}")
+    say(f"{counted(len(file.rows), 'row')}, sha256 {file.digest}; scored by {source.data.metric}")
     say(f"\n{example(file.questions[0])}")
 
 

@@ -34,6 +34,8 @@ Few = Annotated[int, Field(le=MOST_STEPS)]
 Count = Annotated[int, Field(le=MAX_COUNT)]
 LONGEST_WAIT = 1e9
 """Seconds, about thirty years: the system's clocks and locks accept little more."""
+LONGEST_LINE = 16 * 2**20
+"""Bytes of a line of data, and characters of a cell; a longer one is refused without reading on."""
 LONGEST_PROGRAM = 86_400
 """Seconds that a program written by a model may run: a day."""
 Seed = Annotated[int, Field(ge=-MAX_COUNT, le=MAX_COUNT)]

@@ -12,6 +12,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast, get_type_hints
 
@@ -151,8 +152,8 @@ class Condition:
         return f"{self.field}{self.sign}{self.value}"
 
 
-def read_conditions(where: Sequence[str], known: Sequence[str]) -> list[Condition]:
-    """Parse conditions on the fields `known`.
+def read_conditions(where: Sequence[str], known: Sequence[str] | None = None) -> list[Condition]:
+    """Parse conditions on the fields `known`; None checks no names.
 
     Raises:
         UsageError: one is not a condition, is on another field, or compares by < or > with something that is not a
@@ -165,10 +166,28 @@ def read_conditions(where: Sequence[str], known: Sequence[str]) -> list[Conditio
         condition = Condition(match[1], "=" if match[2] == "==" else match[2], match[3])
         if condition.sign in ORDERS and _number(condition.value) is None:
             raise UsageError(f"--where is {text!r}; expected a number after {condition.sign}")
-        if condition.field not in known:
+        if known is not None and condition.field not in known:
             raise UsageError(f"{choose('field', condition.field, list(known))} (--where {str(condition)!r})")
         conditions.append(condition)
     return conditions
+
+
+class Enough:
+    """Tells when a file has been read far enough for the rows that are asked: a count of those that meet conditions."""
+
+    def __init__(self, where: Sequence[str] = (), rows: int | None = None) -> None:
+        """Take the conditions, which are parsed before the file is read, and the count; None reads all rows."""
+        self._conditions, self._left = read_conditions(where), rows
+        self._unseen = {condition.field for condition in self._conditions}
+
+    def after(self, fields: Fields) -> bool:
+        """Return True behind the last row that is needed; a field of a condition must have occurred by then."""
+        if self._left is None:
+            return False
+        self._unseen -= fields.keys()
+        with suppress(UsageError):  # it is reported later, with its line
+            self._left -= all(condition.is_met(fields) for condition in self._conditions)
+        return self._left <= 0 and not self._unseen
 
 
 def _equal(cell: JSONValue, value: str) -> bool:

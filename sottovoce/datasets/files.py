@@ -1,8 +1,8 @@
 """Rows of a data set: of a file in its published format, or of the Hugging Face hub at a commit.
 
-The formats are JSON Lines, a JSON list, a JSON object that contains the list, and CSV with or without a header. The
-library `datasets` (extra `eval`) loads rows of the hub, or of a copy of a repository in a folder. Data is never
-executed: no pickle is opened, and no repository's code is run.
+The formats are JSON Lines, a JSON list, a JSON object that contains the list, Parquet, and CSV with or without a
+header. The library `datasets` (extra `eval`) loads rows of the hub, or of a copy of a repository in a folder. Data is
+never executed: no pickle is opened, and no repository's code is run.
 """
 
 from __future__ import annotations
@@ -10,111 +10,125 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError, first_line
 from sottovoce.core.text import shortened
 from sottovoce.datasets.schema import DataSet
-from sottovoce.datasets.table_reader import Broken, DataFile, Row, Values, json_of, read_text, split_csv, split_lines
+from sottovoce.datasets.table_reader import (
+    ENDINGS,
+    MARK,
+    Broken,
+    Bytes,
+    DataFile,
+    Row,
+    Values,
+    binary,
+    items,
+    listed,
+    not_empty,
+    parquet,
+    split_csv,
+    split_lines,
+    text_lines,
+)
 
 ID = re.compile(r"([\w.-]+/[\w.-]+?)(?:@([\w./-]*))?")
 COMMIT = re.compile(r"[0-9a-f]{40}")
-FILES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".txt")
+FILES = (*ENDINGS, ".txt")
 
 
-def read_published(path: Path, data: DataSet, part: str = "") -> DataFile:
-    """Split a file into its rows; a folder contains the file of a part and a file of answer aliases.
+@contextmanager
+def read_published(path: Path, data: DataSet, part: str = "") -> Iterator[DataFile]:
+    """Open a file and yield its rows; a folder contains the file of a part and a file of answer aliases.
 
     Raises:
         UsageError: the file cannot be read, has another format, or contains no row.
     """
     if data.aliases_in and path.is_dir():
-        return _with_aliases(path, data, part)
+        with _with_aliases(path, data, part) as found:
+            yield found
+        return
     name = f"{data.name} file {str(path)!r}"
-    text, digest = read_text(path, name)
-    noun, rows = _split(text, name, data)
-    if not rows:
-        raise UsageError(f"{name} contains no row; expected {data.shape}")
-    return DataFile(name, digest, None, rows, noun)
+    with binary(path, name) as file:
+        if path.suffix.lower() == ".parquet":  # as the hub has them
+            yield parquet(file, name)
+            return
+        content, lines = text_lines(file, name)
+        noun, rows = _split(content, lines, name, data)
+        rows = not_empty(rows, f"{name} contains no row; expected {data.shape}")
+        yield DataFile(name, None, rows, content.digest, noun)
 
 
-def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
+def _split(content: Bytes, lines: Iterator[str], name: str, data: DataSet) -> tuple[str, Iterator[Row]]:
     """Return the noun for counting rows ("line" or "row"), and the rows."""
-    begins = text.lstrip()[:1]
+    start = content.first.decode(errors="replace").removeprefix(MARK)
+    begins = start.lstrip()[:1]
     if begins == "[" and not data.columns:
-        return "row", listed(json_of(text, name))
+        return "row", listed(items(content, name))
+    if not begins and not data.is_csv:
+        return "line", split_lines(lines)
     if begins == "{":
-        found = _within(text, data)
-        return ("line", split_lines(text)) if found is None else ("row", listed(found))
+        within = data.within and _is_one_object(start, data.within)
+        return ("row", listed(items(content, name, data.within))) if within else ("line", split_lines(lines))
     if not data.is_csv and begins:
-        raise UsageError(f"{name} is not JSON: it begins with {shortened(text, 40)!r}; expected {data.shape}")
+        raise UsageError(f"{name} is not JSON: it begins with {shortened(start, 40)!r}; expected {data.shape}")
     if data.tabs:
-        return "line", _split_tabs(text, data)
-    header, rows = split_csv(text, name, data.columns)
+        return "line", _split_tabs(lines, data)
+    header, rows = split_csv(lines, name, data.columns)
     if header and not {*data.row} & {*header[1]}:
         raise UsageError(f"{name} has the columns {', '.join(map(repr, header[1]))}; expected {data.shape}")
     return "line", rows
 
 
-def listed(items: list[JSONValue]) -> list[Row]:
-    """Return the rows of a list, numbered from 1."""
-    return [(number, partial(_object, item)) for number, item in enumerate(items, start=1)]
+def _is_one_object(first_line: str, key: str) -> bool:
+    """Return True unless the first line is an object of its own, without the list that is expected under the key."""
+    try:
+        value = json.loads(first_line)
+    except (ValueError, RecursionError):  # it goes on in the next lines, or is long
+        return True
+    return isinstance(value, dict) and isinstance(value.get(key), list)
 
 
-def _split_tabs(text: str, data: DataSet) -> list[Row]:
-    lines = enumerate(text.split("\n"), start=1)
-    return [(number, partial(_cells, line, data)) for number, line in lines if line.strip()]
+def _split_tabs(lines: Iterator[str], data: DataSet) -> Iterator[Row]:
+    return ((number, partial(_cells, line, data)) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _cells(line: str, data: DataSet) -> Values:
-    cells = [cell.strip() for cell in line.split("\t")]
+    cells = [cell.strip() for cell in line.rstrip("\r\n").split("\t")]
     if len(cells) != len(data.columns):
         raise UsageError(f"found {len(cells)} cells separated by tabs; expected {len(data.columns)}")
     return dict(zip(data.columns, cells, strict=True))
 
 
-def _with_aliases(folder: Path, data: DataSet, part: str) -> DataFile:
-    """Return the rows of a folder's file, by default that of the first split; the digest covers both files."""
+@contextmanager
+def _with_aliases(folder: Path, data: DataSet, part: str) -> Iterator[DataFile]:
+    """Yield the rows of a folder's file, by default that of the first split; the digest covers both files."""
     split = part if part in data.counts else next(iter(data.counts))
-    file = read_published(folder / f"{split}.json", data)
     name = f"{data.name} file {str(folder / data.aliases_in)!r}"
-    text, digest = read_text(folder / data.aliases_in, name)
     names, broken = dict[str, list[str]](), Broken(name)
-    for line, read in split_lines(text):
-        with broken.at(line):
-            found = read()
-            if not isinstance(found.get("aliases"), list):
-                raise UsageError(f"found {', '.join(map(repr, found))}; expected Q_id and aliases")
-            names[str(found.get("Q_id"))] = found["aliases"]
+    with binary(folder / data.aliases_in, name) as file:
+        content, lines = text_lines(file, name)
+        for line, read in split_lines(lines):
+            with broken.at(line):
+                found = read()
+                if not isinstance(found.get("aliases"), list):
+                    raise UsageError(f"found {', '.join(map(repr, found))}; expected Q_id and aliases")
+                names[str(found.get("Q_id"))] = found["aliases"]
     broken.raise_first()
 
     def named(read: Callable[[], Values]) -> Values:
         values = read()
         return {**values, "answer_aliases": names.get(str(values.get("answer_id")), [])}
 
-    both = hashlib.sha256(f"{file.digest} {digest}".encode()).hexdigest()
-    rows: list[Row] = [(number, partial(named, read)) for number, read in file.rows]
-    return replace(file, digest=both, rows=rows)
-
-
-def _object(value: JSONValue) -> Values:
-    if not isinstance(value, dict):
-        raise UsageError(f"found {type(value).__name__}; expected an object")
-    return value
-
-
-def _within(text: str, data: DataSet) -> list[JSONValue] | None:
-    """Return the list inside the one JSON object; None if the text is not such an object."""
-    try:
-        value = json.loads(text) if data.within else None
-    except (ValueError, RecursionError):  # several objects, or lines that are read and reported one by one
-        return None
-    rows = value.get(data.within) if isinstance(value, dict) else None
-    return rows if isinstance(rows, list) else None
+    with read_published(folder / f"{split}.json", data) as own:
+        rows = ((number, partial(named, read)) for number, read in own.rows)
+        both = lambda: hashlib.sha256(f"{own.digest()} {content.digest()}".encode()).hexdigest()  # noqa: E731
+        yield replace(own, rows=rows, digest=both)
 
 
 def is_on_hub(where: str) -> bool:
@@ -123,8 +137,9 @@ def is_on_hub(where: str) -> bool:
     return found is not None and (found[2] is not None or not (Path(where).exists() or where.endswith(FILES)))
 
 
-def read_hub(where: str, data: DataSet, part: str) -> DataFile:
-    """Return the rows of ID@COMMIT, or of a folder.
+@contextmanager
+def read_hub(where: str, data: DataSet, part: str) -> Iterator[DataFile]:
+    """Yield the rows of ID@COMMIT, or of a folder.
 
     Raises:
         UsageError: the id has no commit, a local folder has its name, or the data cannot be loaded or is empty.
@@ -135,7 +150,7 @@ def read_hub(where: str, data: DataSet, part: str) -> DataFile:
     if not rows:
         raise UsageError(f"{name} contains no row; expected {data.shape}")
     lines = "".join(json.dumps(row, sort_keys=True, default=str) + "\n" for row in rows)
-    return DataFile(name, hashlib.sha256(lines.encode()).hexdigest(), None, listed(rows), "row")
+    yield DataFile(name, None, listed(rows), hashlib.sha256(lines.encode()).hexdigest, "row")
 
 
 def _pinned(where: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Question files, JSON Lines or CSV: each row is a question, and its columns are the fields of `Question`.
+"""Question files: each row is a question, and its columns are the fields of `Question`.
 
 One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "subject": "sums"}. In a cell of
 CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or texts separated by |; fields by
@@ -19,7 +19,7 @@ from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.datasets.briefing import to_senders
-from sottovoce.datasets.columns import check_names, named, question_from, read_conditions
+from sottovoce.datasets.columns import Enough, check_names, named, question_from, read_conditions
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.settings import Settings
@@ -50,10 +50,10 @@ class QuestionFile:
 
     path: Path
     digest: str
-    """sha256 of the file's bytes, in hexadecimal."""
+    """sha256 of the file's bytes, as far as they were read, in hexadecimal."""
     rows: tuple[AskedRow, ...]
-    total: int
-    """Number of rows in the file."""
+    total: int | None
+    """Number of rows in the file; None if it was not read to its end."""
     where: tuple[str, ...] = ()
     """The conditions that these rows meet."""
     order: str | None = None
@@ -75,11 +75,13 @@ class QuestionFile:
         """A phrase for the rows and their file: "40 of 200 rows of a.csv with split=test"."""
         file = "stdin" if self.path == STDIN else self.path.name
         of = f"{self.data_set} ({file})" if self.data_set else file
-        taken = "all" if len(self.rows) == self.total else f"{len(self.rows):,} of"
+        total, taken = self.total, "all" if len(self.rows) == self.total else f"{len(self.rows):,} of"
+        if total is None:
+            total, taken = len(self.rows), ""
         conditions = f" with {' and '.join(self.where)}" if self.where else ""
         order = f" {self.order}" if self.order else ""
         skipped = f" behind the first {self.skipped:,}" if self.skipped else ""
-        return f"{taken} {counted(self.total, 'row')} of {of}{conditions}{order}{skipped}"
+        return f"{taken} {counted(total, 'row')} of {of}{conditions}{order}{skipped}".strip()
 
     @property
     def metadata(self) -> dict[str, Values]:
@@ -142,27 +144,30 @@ def check(question: Question, settings: Settings) -> None:
     check_question(question, settings.owners(), settings.needs(), settings.names())
 
 
-def read_file(path: Path | str, common: Mapping[str, JSONValue] | None = None) -> QuestionFile:
-    """Return all rows of a file, each checked as far as possible without a scheme's settings.
+def read_file(
+    path: Path | str, common: Mapping[str, JSONValue] | None = None, enough: Enough | None = None
+) -> QuestionFile:
+    """Return the rows of a file, each checked as far as possible without a scheme's settings; all, or enough of them.
 
     Raises:
         UsageError: the file cannot be read, or a row is broken or has the id of another row. The message quotes the
             first such row with its line, and counts the others.
     """
-    file = read_rows(Path(path), WHAT)
-    if file.header is not None:
-        line, names = file.header
-        broken = Broken(file.name)
-        with broken.at(line):
-            check_names(names)
-        broken.raise_first()
-    rows = _checked_rows(file, dict(common or {}))
-    return QuestionFile(Path(path), file.digest, rows, len(rows))
+    with read_rows(Path(path), WHAT) as file:
+        if file.header is not None:
+            line, names = file.header
+            broken = Broken(file.name)
+            with broken.at(line):
+                check_names(names)
+            broken.raise_first()
+        rows, whole = _checked_rows(file, dict(common or {}), enough or Enough())
+        return QuestionFile(Path(path), file.digest(), rows, len(rows) if whole else None, noun=file.noun)
 
 
-def _checked_rows(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
+def _checked_rows(file: DataFile, common: Values, enough: Enough) -> tuple[tuple[AskedRow, ...], bool]:
+    """Return the rows, and whether these are all."""
     rows: dict[str, AskedRow] = {}
-    broken = Broken(file.name)
+    broken, whole = Broken(file.name, file.noun), True
     for line, read in file.rows:
         with broken.at(line):
             row = _row(line, read(), common, cells=file.header is not None)
@@ -173,8 +178,11 @@ def _checked_rows(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
                     )
                 raise UsageError(f"has the id {row.question['id']!r}, like line {first.line}; give each row its own")
             rows[row.question["id"]] = row
+            if enough.after(row.fields):
+                whole = next(file.rows, None) is None
+                break
     broken.raise_first()
-    return tuple(rows.values())
+    return tuple(rows.values()), whole
 
 
 def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:

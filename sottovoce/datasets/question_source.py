@@ -19,6 +19,7 @@ from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import Checked
+from sottovoce.datasets.columns import Enough
 from sottovoce.datasets.question_files import check, read_file
 from sottovoce.datasets.samples import GAMES, STORED, origin, read_name, samples, stored_game
 from sottovoce.datasets.sources import read_source, source_of
@@ -78,8 +79,8 @@ class QuestionOptions(Checked):
     )
     games: list[Path] = _options(f"Instead of a question: a saved game of {' or '.join(STORED)}.", "game")
     questions: str | None = _option(
-        "A file of questions instead, .jsonl or .csv: its columns are question fields (- for JSON "
-        "Lines on stdin); or a published dataset: NAME:FILE or NAME/PART:FILE, such as gsm8k:test.jsonl, or with "
+        "A file of questions instead, .jsonl, .json, .csv, .tsv or .parquet: its columns are question fields (- for "
+        "JSON Lines on stdin); or a published dataset: NAME:FILE or NAME/PART:FILE, such as gsm8k:test.jsonl, or with "
         "ID@COMMIT of the Hugging Face Hub for FILE."
     )
     where: list[str] = _options(
@@ -110,7 +111,7 @@ class Origin:
     words: str | None = None
     """A phrase for it; None if a human asked."""
     digest: str | None = None
-    """For a file: the sha256 of its bytes, in hexadecimal."""
+    """For a file: the sha256 of its bytes, as far as they were read, in hexadecimal."""
     metadata: Mapping[str, Values] = field(default_factory=dict)
     """For a file: the other columns of each question, by its id."""
 
@@ -126,8 +127,7 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
     """
     _check_options(options, settings)
     if options.question == str(STDIN):
-        text, _ = read_text(STDIN, "the question")
-        options = options.model_copy(update={"question": text.strip()})
+        options = options.model_copy(update={"question": read_text(STDIN, "the question").strip()})
     questions, source = _questions(options, settings)
     if settings.answers_in:
         questions = [{**each, "kind": settings.answers_in} for each in questions]
@@ -157,7 +157,9 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
 def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
     common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
     source = source_of(source_name)
-    file = read_file(source_name, common) if source is None else read_source(source, common)
+    last = None if options.limit is None or options.shuffle is not None else options.skip + options.limit
+    enough = Enough(options.where, last)
+    file = read_file(source_name, common, enough) if source is None else read_source(source, common, enough)
     file = file.take(options.where, options.limit, options.shuffle, options.skip)
     file = file.to_senders(settings.speakers()) if source and source.data.private else file
     file.check(settings)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.datasets import DATASETS, DataSet
+from sottovoce.datasets.columns import Enough
 from sottovoce.datasets.files import is_on_hub, read_hub, read_published
 from sottovoce.datasets.question_files import AskedRow, QuestionFile
 from sottovoce.datasets.schema import Row
@@ -55,8 +57,10 @@ def source_of(text: str) -> Source | None:
     return Source(DATASETS[name], part, where)
 
 
-def read_source(source: Source, common: Mapping[str, object] | None = None) -> QuestionFile:
-    """Read all rows as questions; the fields of `common` are added to each and take precedence.
+def read_source(
+    source: Source, common: Mapping[str, object] | None = None, enough: Enough | None = None
+) -> QuestionFile:
+    """Read all rows, or enough, as questions; the fields of `common` are added to each and take precedence.
 
     Raises:
         UsageError: it cannot be read, or rows are broken; the message names the first and counts the others.
@@ -65,22 +69,25 @@ def read_source(source: Source, common: Mapping[str, object] | None = None) -> Q
         known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
         raise UsageError(f"--kind is only for your own files; {known}")
     path = Path(source.where)
-    file = _read(source)
-    rows = _with_decoys(_rows(file, source, dict(common or {})))
-    if not rows:
-        raise UsageError(f"no row of {file.name} is a question of {source.name}; expected at least one")
-    return QuestionFile(path, file.digest, tuple(rows), len(rows), data_set=source.name, noun=file.noun)
+    with _opened(source) as file:
+        found, whole = _rows(file, source, dict(common or {}), enough or Enough())
+        if not (rows := _with_decoys(found)):
+            raise UsageError(f"no row of {file.name} is a question of {source.name}; expected at least one")
+        total = len(rows) if whole else None
+        return QuestionFile(path, file.digest(), tuple(rows), total, data_set=source.name, noun=file.noun)
 
 
-def _read(source: Source) -> DataFile:
+def _opened(source: Source) -> AbstractContextManager[DataFile]:
     is_copy = Path(source.where).is_dir() and not source.data.aliases_in
     if is_copy or is_on_hub(source.where):
         return read_hub(source.where, source.data, source.part)
     return read_published(Path(source.where), source.data, source.part)
 
 
-def _rows(file: DataFile, source: Source, common: Values) -> list[AskedRow]:
+def _rows(file: DataFile, source: Source, common: Values, enough: Enough) -> tuple[list[AskedRow], bool]:
+    """Return the rows, with those that decoys come from, and whether these are all."""
     rows, ids, broken = list[AskedRow](), set[str](), Broken(file.name, file.noun)
+    behind = -1
     for at, (line, read) in enumerate(file.rows):
         with broken.at(line):
             published = Row(read(), source.part)
@@ -89,8 +96,11 @@ def _rows(file: DataFile, source: Source, common: Values) -> list[AskedRow]:
             row = _row(line, published, source, common)
             row.question["id"] = _different(f"{source.name}/{row.question.get('id', at)}", ids)
             rows.append(row)
+            behind += behind >= 0 or enough.after(row.fields)
+            if behind == DECOYS:
+                break
     broken.raise_first()
-    return rows
+    return rows, behind < DECOYS
 
 
 def _row(line: int, row: Row, source: Source, common: Values) -> AskedRow:

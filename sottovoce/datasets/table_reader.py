@@ -1,25 +1,31 @@
-"""Table reader: rows of a data file, each with its line number in an editor.
+"""Table reader: rows of a data file, one after another, each with its line number in an editor.
 
-JSON Lines (.jsonl, .ndjson), one object a line, or CSV (.csv) with a header row; both in UTF-8.
+JSON Lines (.jsonl, .ndjson), one object a line; a JSON list (.json); CSV (.csv, .tsv) with a header row, separated by
+commas, semicolons or tabs; or Parquet (.parquet). Texts are UTF-8, or UTF-16 with its mark, as Excel writes it.
+Only as many rows are read as are asked for, and no line is longer than LONGEST_LINE.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 from sottovoce.core.any_types import JSON, JSONValue
-from sottovoce.core.errors import UsageError
-from sottovoce.core.files import bytes_of
-from sottovoce.core.text import shortened
+from sottovoce.core.bounds import LONGEST_LINE
+from sottovoce.core.errors import UsageError, first_line
+from sottovoce.core.files import opened
+from sottovoce.core.text import amount, counted, shortened
 
 Values = JSON
 Row = tuple[int, Callable[[], Values]]
@@ -29,21 +35,58 @@ MARK = "\ufeff"
 STDIN = Path("-")
 """Instead of a file: stdin, as JSON Lines."""
 LONGEST = 400  # characters of a row's error, which may quote a document
+ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+SIGNATURES = {
+    b"PK\x03\x04": "a ZIP archive, as workbooks of Excel are; save the sheet as CSV UTF-8",
+    b"\x1f\x8b": "compressed by gzip; unpack it with gunzip",
+    b"PAR1": "Parquet; let its name end in .parquet",
+}
+"""What other files are, and how to convert them, by their first bytes."""
+CONVERT = "convert it, such as by iconv -f {} -t UTF-8 FILE > NEW"
+SEPARATORS = ",;\t"
 
 
-@dataclass(frozen=True)
+@dataclass
 class DataFile:
-    """A file split into rows, each of which is parsed when it is called."""
+    """A file whose rows are read one by one, each of which is parsed when it is called."""
 
     name: str
     """The file with its purpose: "question file 'a.csv'"."""
-    digest: str
-    """sha256 of its bytes, in hexadecimal."""
     header: tuple[int, list[str]] | None
     """For CSV: the line of the header, and its names."""
-    rows: list[Row]
+    rows: Iterator[Row]
+    """Each is read once."""
+    digest: Callable[[], str]
+    """Returns the sha256 of the bytes that were read, in hexadecimal: all of them, behind the last row."""
     noun: str = "line"
     """The word for a row in errors: a line, or a row of a JSON list."""
+
+
+class Bytes:
+    """The bytes of an open file, read once, and the digest of those that were read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Take a file at its beginning, and look at its first line; stdin cannot go back."""
+        self.first = file.readline(LONGEST_LINE + 1)
+        """The first line, or the beginning of a long one."""
+        self._parts = [io.BytesIO(self.first), file]
+        self._hash = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, as `ijson` takes them."""
+        return self._hashed(self._parts[0].read(size) or self._parts[1].read(size))
+
+    def readline(self, size: int) -> bytes:
+        """Return the next line, or so many bytes of it."""
+        return self._hashed(self._parts[0].readline(size) or self._parts[1].readline(size))
+
+    def digest(self) -> str:
+        """Return the sha256 of what was read, in hexadecimal."""
+        return self._hash.hexdigest()
+
+    def _hashed(self, data: bytes) -> bytes:
+        self._hash.update(data)
+        return data
 
 
 class Broken:
@@ -71,56 +114,164 @@ class Broken:
         raise UsageError(f"{self.noun} {line} of {self.name}: {shortened(str(error), LONGEST)}{more}") from error
 
 
-def read_rows(path: Path, purpose: str) -> DataFile:
-    """Split a file into its rows, without blank lines; `purpose` is the file's purpose in errors.
+@contextmanager
+def read_rows(path: Path, purpose: str) -> Iterator[DataFile]:
+    """Open a file and yield its rows, without blank lines; `purpose` is the file's purpose in errors.
 
     Raises:
-        UsageError: it cannot be read, is neither JSON Lines nor CSV, has no row, or its CSV cannot be split.
+        UsageError: it cannot be read, its format is unknown, it has no row, or its CSV cannot be split.
     """
     name = f"{purpose} {str(path)!r}"
-    if (form := ".jsonl" if path == STDIN else path.suffix.lower()) not in (".jsonl", ".ndjson", ".csv"):
-        raise UsageError(f"{name} is neither JSON Lines nor CSV by its name; expected .jsonl or .csv")
-    text, digest = read_text(path, name)
-    if form == ".csv" and text.lstrip()[:2] in ('{"', "[{"):
-        raise UsageError(f"{name} contains JSON, not CSV as its name says; rename it to .jsonl")
-    header, rows = split_csv(text, name) if form == ".csv" else (None, split_lines(text))
-    if not rows:
-        raise UsageError(f"{name} {'is empty' if header is None else 'has a header and no row'}; expected rows")
-    return DataFile(name, digest, header, rows)
+    if (form := ".jsonl" if path == STDIN else path.suffix.lower()) not in ENDINGS:
+        expected = f"{', '.join(ENDINGS)}; save a workbook as CSV UTF-8"
+        raise UsageError(f"{name} is of no known format by its name; expected {expected}")
+    with binary(path, name) as file:
+        if form == ".parquet":
+            yield parquet(file, name)
+            return
+        data, lines = text_lines(file, name)
+        header, noun, rows, lacks = None, "line", split_lines(lines), "is empty; expected rows"
+        if form == ".json":
+            noun, rows, lacks = "row", listed(items(data, name)), "contains no list of rows; expected one JSON list"
+        elif form in (".csv", ".tsv"):
+            header, rows = split_csv(lines, name)
+            lacks = "has a header and no row; expected rows" if header else lacks
+        yield DataFile(name, header, not_empty(rows, f"{name} {lacks}"), data.digest, noun)
 
 
-def read_text(path: Path, name: str) -> tuple[str, str]:
-    """Return the text of a UTF-8 file, or of stdin, and the sha256 of its bytes.
+@contextmanager
+def binary(path: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a file, or stdin, for reading bytes; at a terminal, say how to end it.
+
+    Raises:
+        UsageError: there is no such file, or it cannot be read.
+    """
+    try:
+        if path != STDIN:
+            with opened(path) as file:
+                yield file
+            return
+        if sys.stdin.isatty():
+            print(f"reading {name} from the terminal; Ctrl-D ends it", file=sys.stderr)
+        yield sys.stdin.buffer
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from error
+
+
+def not_empty(rows: Iterator[Row], problem: str) -> Iterator[Row]:
+    """Return the rows; a UsageError if there is none."""
+    first = next(rows, None)
+    if first is None:
+        raise UsageError(problem)
+    return chain([first], rows)
+
+
+def read_text(path: Path, name: str) -> str:
+    """Return the text of a file, or of stdin.
 
     Raises:
         UsageError: there is no such file, it cannot be read, or it is not UTF-8.
     """
+    with binary(path, name) as file:
+        return "".join(text_lines(file, name)[1])
+
+
+def text_lines(file: BinaryIO, name: str) -> tuple[Bytes, Iterator[str]]:
+    """Return the bytes of a text file, as UTF-8, and its lines with their ends, decoded one by one.
+
+    Raises:
+        UsageError: the file is of another kind by its first bytes.
+    """
+    data = Bytes(file)
+    for signature, what in SIGNATURES.items():
+        if data.first.startswith(signature):
+            raise UsageError(f"{name} is {what}")
+    if data.first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        try:
+            data = Bytes(io.BytesIO((data.first + file.read()).decode("utf-16").encode()))
+        except UnicodeError as error:
+            raise UsageError(f"{name} is damaged UTF-16: {error}; save it as UTF-8") from error
+    elif b"\0" in data.first[:2]:
+        order = "BE" if data.first[0] == 0 else "LE"
+        raise UsageError(f"{name} is UTF-16 without a mark; {CONVERT.format('UTF-16' + order)}")
+    return data, _lines(data, name)
+
+
+def _lines(data: Bytes, name: str) -> Iterator[str]:
+    number = read = 0
+    while line := data.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise UsageError(f"line {number} of {name} is longer than {amount(LONGEST_LINE)}; expected a row a line")
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            where = f"{error.reason} at byte {read + error.start}, line {number}"
+            raise UsageError(f"{name} is not UTF-8: {where}; {CONVERT.format('WINDOWS-1252')}") from error
+        yield text.removeprefix(MARK) if number == 1 else text
+        read += len(line)
+
+
+def split_lines(lines: Iterable[str]) -> Iterator[Row]:
+    """Yield the rows of JSON Lines."""
+    return ((n, partial(_object, line.rstrip("\r\n"))) for n, line in enumerate(lines, start=1) if line.strip())
+
+
+def listed(found: Iterable[JSONValue]) -> Iterator[Row]:
+    """Yield the rows of a list, numbered from 1."""
+    return ((number, partial(_item, item)) for number, item in enumerate(found, start=1))
+
+
+def _item(value: JSONValue) -> Values:
+    if not isinstance(value, dict):
+        raise UsageError(f"found {type(value).__name__}; expected an object")
+    return value
+
+
+def items(data: Bytes, name: str, within: str = "") -> Iterator[JSONValue]:
+    """Yield the items of a JSON list one by one; `within` is its key, if it is within an object.
+
+    Raises:
+        UsageError: the file is not JSON.
+    """
+    import ijson  # late: only lists need it
+
     try:
-        data = _read_stdin(name) if path == STDIN else bytes_of(path)
-        return data.decode("utf-8").removeprefix(MARK), hashlib.sha256(data).hexdigest()
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}, line {line}") from error
+        yield from ijson.items(data, f"{within}.item" if within else "item", use_float=True)
+    except (ijson.JSONError, UnicodeError) as error:
+        raise UsageError(f"{name} is not JSON: {first_line(error)}") from error
 
 
-def _read_stdin(name: str) -> bytes:
-    """Return all of stdin; at a terminal, say how to end it."""
-    if sys.stdin.isatty():
-        print(f"reading {name} from the terminal; Ctrl-D ends it", file=sys.stderr)
-    return sys.stdin.buffer.read()
+def parquet(file: BinaryIO, name: str) -> DataFile:
+    """Return the rows of a Parquet file; values that JSON does not have become texts.
 
+    Raises:
+        UsageError: pyarrow is not installed, or the file is damaged or has no row.
+    """
+    try:
+        import pyarrow
+        from pyarrow.parquet import ParquetFile
+    except ImportError as error:
+        raise UsageError(f"{name} needs the library 'pyarrow': pip install 'sottovoce[eval]'") from error
+    digest = hashlib.sha256()
 
-def split_lines(text: str) -> list[Row]:
-    """Split JSON Lines into rows."""
-    # Not splitlines: that also splits at U+2028, which a text may contain.
-    lines = enumerate(text.split("\n"), start=1)
-    return [(number, partial(_object, line)) for number, line in lines if line.strip()]
+    def values() -> Iterator[JSONValue]:
+        try:
+            for batch in ParquetFile(file).iter_batches(batch_size=1_000):
+                for row in batch.to_pylist():
+                    line = json.dumps(row, default=str)
+                    digest.update(line.encode())
+                    yield json.loads(line)
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
+            raise UsageError(f"{name} is not a Parquet file: {first_line(error)}") from error
+
+    return DataFile(name, None, not_empty(listed(values()), f"{name} is empty; expected rows"), digest.hexdigest, "row")
 
 
 def _object(line: str) -> Values:
     """Parse a line as a JSON object."""
+    if line.lstrip().startswith("["):
+        raise UsageError("found a list; expected one JSON object per line; a file of one list ends in .json")
     values = json_of(line, "the line")
     if not isinstance(values, dict):
         raise UsageError(f"found {type(values).__name__}; expected one JSON object per line")
@@ -141,25 +292,41 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def split_csv(text: str, name: str, columns: Sequence[str] = ()) -> tuple[tuple[int, list[str]] | None, list[Row]]:
+def split_csv(
+    lines: Iterator[str], name: str, columns: Sequence[str] = ()
+) -> tuple[tuple[int, list[str]] | None, Iterator[Row]]:
     """Split CSV into its header (its line and its names) and its rows; `columns` are the names if it has no header.
+
+    The header tells the separator, or a line `sep=;` before it, which Excel writes.
 
     Raises:
         UsageError: it cannot be split, or a name occurs twice.
     """
-    rows_of_cells = [(line, cells) for line, cells in _cells(text, name) if any(cells)]
-    if not rows_of_cells or columns:
-        return None, [(number, partial(_named, columns, cells)) for number, cells in rows_of_cells]
-    (line, names), *rows = rows_of_cells
+    first, before = next(lines, ""), 0
+    while first.isspace():
+        first, before = next(lines, ""), before + 1
+    separator = "," if columns else max(SEPARATORS, key=first.count)  # surer than csv.Sniffer, of a single line
+    if (told := first.strip('\r\n "')).lower()[:-1] == "sep=":
+        separator, first, before = told[-1], next(lines, ""), before + 1
+    if first.lstrip()[:2] in ('{"', "[{"):
+        raise UsageError(f"{name} contains JSON, not CSV as its name says; rename it to .jsonl or .json")
+    rows = ((n + before, cells) for n, cells in _cells(chain([first], lines), name, separator))
+    rows_of_cells = ((line, cells) for line, cells in rows if any(cells))
+    if columns:
+        return None, ((line, partial(_named, columns, cells, separator)) for line, cells in rows_of_cells)
+    line, names = next(rows_of_cells, (0, list[str]()))
     if twice := next((each for each in names if each and names.count(each) > 1), None):
         raise UsageError(f"line {line} of {name} names {twice!r} twice; expected each column to have its own name")
-    return (line, names), [(number, partial(_named, names, cells)) for number, cells in rows]
+    header = (line, names) if names else None
+    return header, ((line, partial(_named, names, cells, separator)) for line, cells in rows_of_cells)
 
 
-def _cells(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
+def _cells(lines: Iterable[str], name: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Yield rows of CSV, cells stripped of spaces; a row with line breaks has the number of its first line."""
-    # Strict: otherwise an unclosed quote silently swallows the rest of the file.
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    csv.field_size_limit(LONGEST_LINE)  # its default is 131,072 characters
+    # Some programs end lines by a carriage return alone. Strict: otherwise an unclosed quote swallows the rest.
+    parts = (part for line in lines for part in io.StringIO(line, newline=""))
+    reader = csv.reader(parts, strict=True, skipinitialspace=True, delimiter=separator)
     while True:
         line = reader.line_num + 1
         try:
@@ -170,8 +337,9 @@ def _cells(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
             raise UsageError(f"line {line} of {name} is not a CSV row: {error}; is a quote left open?") from error
 
 
-def _named(names: Sequence[str], cells: list[str]) -> Values:
+def _named(names: Sequence[str], cells: list[str], separator: str) -> Values:
     """Return the cells by name, without empty ones and unnamed columns (pandas writes its index in one)."""
     if len(cells) != len(names):
-        raise UsageError(f"found {len(cells)} cells; expected {len(names)}, one per name; quote cells with commas")
+        found = f"found {counted(len(cells), 'cell')}; expected {len(names)}, one per name"
+        raise UsageError(f"{found}, separated by {separator!r}; quote cells that contain it")
     return {name: cell for name, cell in zip(names, cells, strict=True) if name and cell}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sottovoce.core.bounds import LONGEST_LINE
 from sottovoce.core.errors import UsageError
+from sottovoce.datasets.columns import Enough
 from sottovoce.datasets.question_files import read_file
 from sottovoce.nodes.question import question_id
 
@@ -175,7 +179,7 @@ def test_what_is_no_file_of_questions_is_refused_in_one_line(tmp_path: Path) -> 
 
     assert "cannot be read: Is a directory" in refused(tmp_path / "folder.csv")
     assert "cannot be read: No such file" in refused(tmp_path / "nowhere.csv")
-    assert "is neither JSON Lines nor CSV by its name; expected .jsonl or .csv" in refused(tmp_path / "q.txt")
+    assert "is of no known format by its name; expected .jsonl, .ndjson, .json, .csv" in refused(tmp_path / "q.txt")
     assert "is not UTF-8: invalid start byte at byte 9, line 2" in refused(tmp_path / "bytes.csv")
     assert "'q.jsonl' is empty" in refused(lines(tmp_path, "", " "))
 
@@ -210,3 +214,118 @@ def test_rows_are_chosen_by_their_columns(tmp_path: Path, where: list[str], take
 )  # fmt: skip
 def test_a_condition_that_chooses_nothing_is_refused(tmp_path: Path, where: str, said: str) -> None:
     assert refused(lines(tmp_path, *SUMS), where=[where]).startswith(said)
+
+
+# Files as spreadsheets and other programs write them
+
+TABLE = 'question;target;subject\n"1; 1?";2;sums\n2 * 3?;6;products\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("q.csv", TABLE.encode()),
+        ("q.csv", ("sep=;\r\n" + TABLE.replace("\n", "\r\n")).encode("utf-8-sig")),
+        ("q.csv", TABLE.replace("\n", "\r").encode()),
+        ("q.tsv", TABLE.replace("1; 1", "1:1").replace(";", "\t").replace("1:1", "1; 1").encode()),
+        ("q.csv", TABLE.replace("1; 1", "1:1").replace(";", "\t").replace("1:1", "1; 1").encode("utf-16")),
+        ("q.csv", b"sep=\t\n" + TABLE.replace("1; 1", "1:1").replace(";", "\t").replace("1:1", "1; 1").encode()),
+        ("q.json", b'[{"question": "1; 1?", "target": "2", "subject": "sums"},\n {"question": "2 * 3?", "target": "6",'
+         b' "subject": "products"}]'),
+        ("q.jsonl", '{"question": "1; 1?", "target": "2", "subject": "sums"}\n{"question": "2 * 3?", "target": "6",'
+         ' "subject": "products"}'.encode("utf-16")),
+    ],
+)  # fmt: skip
+def test_a_table_is_read_in_the_forms_that_programs_write(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    read = read_file(tmp_path / name)
+
+    assert [(each["question"], each.get("target")) for each in read.questions] == [("1; 1?", "2"), ("2 * 3?", "6")]
+    assert [row.metadata for row in read.rows] == [{"subject": "sums"}, {"subject": "products"}]
+
+
+def test_a_cell_may_be_longer_than_python_s_default(tmp_path: Path) -> None:
+    long = "a" * 200_000
+    (tmp_path / "q.csv").write_text(f'question,documents\nWhy?,"[""{long}""]"\n')
+
+    assert read_file(tmp_path / "q.csv").questions[0]["documents"] == [long]
+
+
+def test_parquet_is_read_with_its_types(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [{"question": "1 + 1?", "target": 2, "choices": ["1", "2"], "when": date(2026, 1, 2)}]
+    parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), tmp_path / "q.parquet")
+
+    read = read_file(tmp_path / "q.parquet")
+
+    assert (read.questions[0]["target"], read.questions[0]["choices"], read.total) == ("2", ["1", "2"], 1)
+    assert read.rows[0].metadata == {"when": "2026-01-02"}
+    (tmp_path / "q.parquet").write_bytes(b"PAR1 no")
+    assert "question file 'q.parquet' is not a Parquet file: " in refused(tmp_path / "q.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("q.csv", b"PK\x03\x04 and more", "is a ZIP archive, as workbooks of Excel are; save the sheet as CSV UTF-8"),
+        ("q.jsonl", gzip.compress(b"{}"), "is compressed by gzip; unpack it with gunzip"),
+        ("q.csv", b"PAR1", "is Parquet; let its name end in .parquet"),
+        ("q.csv", "question\nWhy?\n".encode("utf-16-le"), "without a mark; convert it, such as by iconv -f UTF-16LE"),
+        ("q.csv", "question\nZürich?\n".encode("latin1"), "byte at byte 10, line 2; convert it, such as by iconv"),
+        ("q.csv", b"\xff\xfea", "is damaged UTF-16: "),
+        ("q.csv", TABLE.encode() + b"a;b\n", "line 4 of question file 'q.csv': found 2 cells; expected 3, one per "
+         "name, separated by ';'"),
+        ("q.jsonl", b'[{"question": "?"}]', "one JSON object per line; a file of one list ends in .json"),
+        ("q.json", b'[{"question": "?"}, {"q', "question file 'q.json' is not JSON: "),
+        ("q.json", b'[{"question": "?"}, 3]', "row 2 of question file 'q.json': found int; expected an object"),
+        ("q.json", b'{"question": "?"}', "contains no list of rows; expected one JSON list"),
+    ],
+)  # fmt: skip
+def test_another_form_is_named_with_its_conversion(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+    (tmp_path / name).write_bytes(content)
+
+    assert said in refused(tmp_path / name)
+
+
+# Long files
+
+
+@pytest.mark.parametrize("name", ["q.jsonl", "q.csv", "q.json"])
+def test_three_rows_of_a_long_file_cost_what_three_rows_cost(tmp_path: Path, name: str) -> None:
+    row = {"q.jsonl": '{{"question": "{} + 1?"}}\n', "q.csv": "{} + 1?\n", "q.json": '{{"question": "{} + 1?"}},\n'}[
+        name
+    ]
+    start = {"q.jsonl": "", "q.csv": "question\n", "q.json": "["}[name]
+    broken = "\n{" * 9  # what would be refused if it were read
+    (tmp_path / name).write_text(start + "".join(row.format(i) for i in range(900)) + broken)
+
+    read = read_file(tmp_path / name, enough=Enough(rows=3))
+
+    assert read.take(limit=3).taken == f"3 rows of {name}"
+    assert [each["question"] for each in read.questions] == ["0 + 1?", "1 + 1?", "2 + 1?"]
+    assert read.digest == read_file(tmp_path / name, enough=Enough(rows=3)).digest
+    with pytest.raises(UsageError):
+        read_file(tmp_path / name)
+
+
+def test_rows_are_read_until_enough_meet_the_conditions_and_each_field_was_there(tmp_path: Path) -> None:
+    path = lines(tmp_path, *({"question": f"{i}?", "level": i} for i in range(9)), {"question": "?", "late": 1}, "{")
+
+    read = read_file(path, enough=Enough(["level>=3"], 2))
+    assert len(read.rows) == 5 and read.take(["level>=3"], 2).taken == "2 rows of q.jsonl with level>=3"
+    assert len(read_file(path, enough=Enough(["late!=2"], 2)).rows) == 10
+    with pytest.raises(UsageError, match="is not JSON"):
+        read_file(path, enough=Enough(["missing!=2"], 2))
+
+
+def test_a_line_of_more_than_16_mb_is_refused_without_reading_on(tmp_path: Path) -> None:
+    with (tmp_path / "q.jsonl").open("wb") as file:
+        file.write(b'{"question": "?"}\n')
+        file.truncate(2**33)  # zeros, which take no room
+
+    told = refused(tmp_path / "q.jsonl")
+
+    assert (
+        told == f"line 2 of question file 'q.jsonl' is longer than {LONGEST_LINE / 1e6:.3g} MB; expected a row a line"
+    )

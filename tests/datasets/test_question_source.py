@@ -25,7 +25,7 @@ def test_the_first_rows_that_meet_the_conditions_are_asked(tmp_path: Path) -> No
     (question,), origin = questions_of(given, Debate())
 
     assert (question["id"], question["kind"], question["description"]) == ("7", "text", "Sums.")
-    assert origin.words == "1 of 3 rows of q.jsonl with level>1"
+    assert origin.words == "1 row of q.jsonl with level>1"
     assert origin.metadata == {"7": {"subject": "products", "level": 2}} and len(origin.digest or "") == 64
     assert questions_of(options(questions=path), Debate())[1].words == "all 3 rows of q.jsonl"
 

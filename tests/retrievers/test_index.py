@@ -218,6 +218,15 @@ def test_a_file_of_another_format_is_told(tmp_path: Path, name: str, text: str, 
         passages(tmp_path, name, text)
 
 
+@pytest.mark.parametrize("name", ["corpus.jsonl", "corpus.tsv"])
+def test_a_line_of_more_than_16_mb_is_refused_without_reading_on(tmp_path: Path, name: str) -> None:
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(2**33)  # zeros, which take no room
+
+    with pytest.raises(CorpusError, match=r"at passage 1: its line is longer than 16\.8 MB"):
+        next(iter(Corpus(tmp_path / name)))
+
+
 def test_a_cut_gz_file_and_a_missing_one_are_told(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(b'{"id": "1", "text": "a"}\n' * 9999)[:-12])
     with pytest.raises(CorpusError, match=r"^corpus .*x\.jsonl\.gz' cannot be read at passage \d+: "):
