@@ -104,14 +104,16 @@ def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[Wrong]:
         axes = axes[:-1] if name != plain else axes
         shape = [sizes.get(axis, size) for axis, size in zip(axes, tensor.shape, strict=False)]
         if shape != [*tensor.shape] or len(axes) != tensor.dim():
-            yield Wrong(f"the shape of {name}", tuple(tensor.shape), f"({', '.join(axes)}) with {_told(axes, sizes)}")
+            yield Wrong(
+                f"the shape of {name}", tuple(tensor.shape), f"({', '.join(axes)}) with {_with_sizes(axes, sizes)}"
+            )
         sizes |= {axis: size for axis, size in zip(axes, tensor.shape, strict=False) if axis != "*"}
         whole = not tensor.is_floating_point() and not tensor.is_complex()
         if whole != (plain in INTEGERS or (name == plain and plain + SCALE in tensors)):
             yield Wrong(f"the type of {name}", tensor.dtype, "real numbers" if whole else "whole numbers")
 
 
-def _told(axes: Sequence[str], sizes: Mapping[str, int]) -> str:
+def _with_sizes(axes: Sequence[str], sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{axis} = {sizes[axis]}" for axis in axes if axis in sizes and not axis.isdigit())
 
 

@@ -217,9 +217,9 @@ def split_lines(lines: Iterable[str]) -> Iterator[Row]:
     return ((n, partial(_object, line.rstrip("\r\n"))) for n, line in enumerate(lines, start=1) if line.strip())
 
 
-def listed(found: Iterable[JSONValue]) -> Iterator[Row]:
+def listed(values: Iterable[JSONValue]) -> Iterator[Row]:
     """Yield the rows of a list, numbered from 1."""
-    return ((number, partial(_item, item)) for number, item in enumerate(found, start=1))
+    return ((number, partial(_item, item)) for number, item in enumerate(values, start=1))
 
 
 def _item(value: JSONValue) -> Values:
