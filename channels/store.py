@@ -22,9 +22,10 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
+from sottovoce.channels.backends import Bytes, Remote, reached, shown
 from sottovoce.channels.payload import Payload, Span, entropies
 from sottovoce.core.any_types import JSON, JSONValue
-from sottovoce.core.errors import PayloadError
+from sottovoce.core.errors import PayloadError, UsageError
 from sottovoce.core.files import bytes_of
 from sottovoce.core.text import amount, counted
 
@@ -145,16 +146,35 @@ _open_lock = threading.Lock()
 
 
 class PayloadStore:
-    """Payload files in one folder, which is created with the first file."""
+    """Payload files in one folder, which is created with the first file, or in a place that several servers share."""
 
     def __init__(
-        self, root: Path | str | None = None, *, cache_bytes: int = CACHE_BYTES, on_missing: OnMissing = "refuse"
+        self,
+        root: Path | str | Bytes | None = None,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        on_missing: OnMissing = "refuse",
     ) -> None:
         """Open a store; `root` None is `$SOTTOVOCE_STORE` or a user cache folder, `cache_bytes` limits the cache.
 
-        `on_missing`: `refuse` raises an error for a message with a missing or damaged payload, `words` reads its words.
+        Args:
+            root: A folder, an address of fsspec such as `s3://bucket/payloads`, or a LangChain `ByteStore`.
+            cache_bytes: The size of the cache in memory.
+            on_missing: `refuse` raises an error for a message with a missing or damaged payload, `words` reads its
+                words.
+
+        Raises:
+            UsageError: nothing installed can open the address.
         """
-        self.root = Path(root) if root is not None else default_root()
+        self._given = default_root() if root is None else root
+        if isinstance(self._given, Path):  # which folds the slashes of an address
+            address = re.sub(r"^([a-z][a-z0-9+.-]+):/+", r"\1://", str(self._given))
+            self._given = address if "://" in address else self._given
+        self._shared: Bytes | None = None
+        if not isinstance(self._given, str | Path):
+            self._shared = self._given
+        elif "://" in str(self._given):
+            self._shared = Remote(str(self._given))
         self.on_missing = on_missing
         self._payloads: OrderedDict[str, tuple[Payload, int]] = OrderedDict()
         self._cache_bytes, self._cached, self._lock = cache_bytes, 0, threading.Lock()
@@ -163,14 +183,31 @@ class PayloadStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle or copy a store as its folder: files are named, not included."""
-        return type(self), (self.root,), {"_cache_bytes": self._cache_bytes, "on_missing": self.on_missing}
+        return type(self), (self._given,), {"_cache_bytes": self._cache_bytes, "on_missing": self.on_missing}
+
+    @property
+    def root(self) -> Path:
+        """The folder.
+
+        Raises:
+            UsageError: the payloads lie in no folder.
+        """
+        if self._shared is not None:
+            raise UsageError(f"payloads lie in {self.place}; expected a folder")
+        return Path(str(self._given))
+
+    @property
+    def place(self) -> str:
+        """Where payloads lie, in words."""
+        given = self._given
+        return shown(str(given)) if isinstance(given, str | Path) else type(given).__name__
 
     def put(self, payload: Payload) -> PayloadRef:
         """Write a payload and return its reference; equal payloads share one file."""
         data = payload.to_bytes()
         ref = PayloadRef.of(payload, data)
         if self._is_whole(ref):
-            with suppress(OSError):  # read-only
+            with suppress(OSError, UsageError):  # read-only, or no folder
                 os.utime(self._path(ref.sha256))  # so that `payloads gc` treats it as recent
         else:  # a truncated file is written again
             self.write(ref.sha256, data)
@@ -201,7 +238,11 @@ class PayloadStore:
 
     def keys(self) -> list[str]:
         """Return the digests of all files, in order."""
-        return [path.name.removesuffix(SUFFIX) for path in sorted(self.root.glob(f"*/*{SUFFIX}"))]
+        if self._shared is None:
+            return [path.name.removesuffix(SUFFIX) for path in sorted(self.root.glob(f"*/*{SUFFIX}"))]
+        with reached(self.place):
+            found = [DIGEST.search(key) for key in self._shared.yield_keys() if key.endswith(SUFFIX)]
+        return sorted(match[0] for match in found if match)
 
     def read(self, sha256: str) -> bytes | None:
         """Return the verified bytes of a file; None if there is no such file.
@@ -209,6 +250,12 @@ class PayloadStore:
         Raises:
             PayloadError: the file is damaged or cannot be read.
         """
+        if self._shared is not None:
+            with reached(self.place):
+                (found,) = self._shared.mget([_key(sha256)])
+            if found is not None:
+                _verify(sha256, found, f"file of {len(found)} bytes")
+            return found
         path = self._path(sha256)
         try:
             data = bytes_of(path)
@@ -226,6 +273,10 @@ class PayloadStore:
             PayloadError: the bytes do not match their digest, or the folder cannot be written to.
         """
         _verify(sha256, data, "bytes to be written")
+        if self._shared is not None:
+            with reached(self.place):
+                self._shared.mset([(_key(sha256), data)])
+            return
         path = self._path(sha256)
         unfinished = path.with_name(f"{uuid.uuid4().hex}.part")
         try:
@@ -242,12 +293,12 @@ class PayloadStore:
                 unfinished.unlink(missing_ok=True)
 
     def _path(self, sha256: str) -> Path:
-        return self.root / sha256[:2] / f"{sha256}{SUFFIX}"
+        return self.root / _key(sha256)
 
     def _is_whole(self, ref: PayloadRef) -> bool:
         try:
-            return hashlib.sha256(bytes_of(self._path(ref.sha256))).hexdigest() == ref.sha256
-        except OSError:
+            return self.read(ref.sha256) is not None
+        except PayloadError:
             return False
 
     def _keep(self, sha256: str, payload: Payload, size: int) -> None:
@@ -261,11 +312,15 @@ class PayloadStore:
                 self._cached -= freed
 
 
-def default_root() -> Path:
+def _key(sha256: str) -> str:
+    return f"{sha256[:2]}/{sha256}{SUFFIX}"
+
+
+def default_root() -> Path | str:
     """Return the default folder: `$SOTTOVOCE_STORE`, or `sottovoce/payloads` in the user's cache folder."""
     chosen = os.environ.get("SOTTOVOCE_STORE")
     if chosen:
-        return Path(chosen)
+        return chosen if "://" in chosen else Path(chosen)  # a Path would fold the slashes
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "sottovoce" / "payloads"
 
@@ -282,7 +337,7 @@ def _find(ref: PayloadRef, stores: Sequence[PayloadStore], read: Callable[[Paylo
             return part
     if damaged is not None:
         raise damaged
-    where = ", ".join(sorted({str(candidate.root) for candidate in stores}))
+    where = ", ".join(sorted({candidate.place for candidate in stores}))
     raise PayloadError(
         f"payload {ref.sha256} ({ref.protocol}, {ref.tokens} tokens) is missing; searched {where}; "
         "set SOTTOVOCE_STORE to the folder it was saved in"

@@ -178,7 +178,7 @@ def identity(model: BaseChatModel) -> JSON:
         **model.model_dump(mode="json", include=SPOKEN_BY),
         "weights": [loaded.weights_key, loaded.format],
         "hearers": [hearer.loaded.table.key for hearer in model.hearers],
-        "store": str(model.payloads.root),
+        "store": model.payloads.place,
     }
 
 

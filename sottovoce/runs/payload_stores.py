@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sottovoce.channels.store import DIGEST, SUFFIX, default_root
+from sottovoce.channels.store import DIGEST, SUFFIX, PayloadStore
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import bytes_of
@@ -62,7 +62,7 @@ def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str])
         add(everywhere, place.named)
         add(of_run := dict(of_applications), place.named)
         yield place if place.keep_reason else Place(place.name, place.root, of_run)
-    root = store or default_root()
+    root = PayloadStore(store).root
     unknown = "" if checkpoints else "it is unknown who needs them; name all applications' checkpoints by --checkpoints"
     yield Place(str(root), root, everywhere, unknown, run=False)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import gc
 import hashlib
 import resource
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from langchain_core.stores import InMemoryByteStore
 
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore, default_root
-from sottovoce.core.errors import PayloadError
+from sottovoce.core.errors import PayloadError, UsageError
 from tests.support import noise
 
 
@@ -164,3 +166,46 @@ def test_putting_a_payload_again_mends_its_cut_file(store: PayloadStore) -> None
 
     assert store.put(payload()) == ref
     assert PayloadStore(store.root).get(ref.sha256) is not None
+
+
+# Places that several servers share
+
+
+def address(name: str) -> str:
+    return f"memory://{name}/payloads"  # of fsspec, in this process
+
+
+@pytest.mark.parametrize("kind", ["address", "ByteStore"])
+def test_payloads_lie_in_any_byte_store_and_at_any_address_of_fsspec(kind: str, tmp_path: Path) -> None:
+    place = address(tmp_path.name) if kind == "address" else InMemoryByteStore()
+    first, second = (PayloadStore(place, cache_bytes=0) for _ in range(2))
+    ref = first.put(payload())
+    assert first.put(payload()) == ref and first.keys() == second.keys() == [ref.sha256]
+    assert torch.equal(ref.load(second).tensors["logprob"], payload().tensors["logprob"])
+    assert second.get("0" * 64) is None and copy.copy(second).place == second.place
+    with pytest.raises(UsageError, match=r"payloads lie in .*; expected a folder"):
+        _ = second.root
+
+
+def test_a_damaged_payload_of_a_shared_place_is_told(tmp_path: Path) -> None:
+    shared = InMemoryByteStore()
+    ref = PayloadStore(shared, cache_bytes=0).put(payload())
+    shared.mset([(f"{ref.sha256[:2]}/{ref.sha256}.safetensors", b"cut")])
+    with pytest.raises(PayloadError, match="is damaged"):
+        PayloadStore(shared, cache_bytes=0).get(ref.sha256)
+
+
+@pytest.mark.parametrize("given", ["nosuch://ada:secret@bucket/payloads", Path("nosuch://bucket/payloads")])
+def test_an_address_that_nothing_can_open_is_refused_and_never_a_folder(
+    given: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was a folder named `s3:`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOTTOVOCE_STORE", str(given).replace(":/b", "://b"))
+    for opened in (lambda: PayloadStore(given), PayloadStore):
+        with pytest.raises(
+            UsageError, match=r"payloads cannot lie at 'nosuch://bucket/payloads'.*; install its"
+        ) as refused:
+            opened()
+        assert "\n" not in str(refused.value)
+    assert not [*tmp_path.iterdir()]
