@@ -83,8 +83,8 @@ def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
     """Return the median bytes of one debate's payloads, and the median tokens of its messages."""
     with debating(loaded, protocol) as graph:
         state = graph.invoke(questions(1)[0], output_keys=["board"])
-        refs = [message.payload for message in state["board"]]
-        return median(ref.nbytes for ref in refs), median(ref.tokens for ref in refs)
+        refs = [message["payload"] for message in state["board"]]
+        return median(ref["nbytes"] for ref in refs), median(ref["tokens"] for ref in refs)
 
 
 def _as_papers(loaded: LoadedModel) -> LoadedModel:

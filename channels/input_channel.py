@@ -16,7 +16,7 @@ from langgraph.config import get_config
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from sottovoce.core.any_types import AnyState, JSONValue, Untyped
+from sottovoce.core.any_types import JSON, AnyState, JSONValue, Untyped
 from sottovoce.core.errors import RequestError, nearest
 
 Check = Callable[[Untyped], None]
@@ -36,11 +36,12 @@ class RemovableValue(LastValue[AnyState]):
 
 
 class Chat(UntrackedValue[JSONValue]):
-    """The discussion as LangChain's messages; checkpoints omit them, since they have the board and the decision."""
+    """The discussion as JSON of LangChain's messages; checkpoints omit it, since they have board and decision."""
 
-    def get(self) -> list[BaseMessage]:
+    def get(self) -> list[JSON]:
         """Return the messages."""
-        return _read(super().get())
+        shown = ("type", "name", "content", "id")
+        return [each.model_dump(mode="json", include={*shown}, exclude_none=True) for each in _read(super().get())]
 
     def update(self, values: Sequence[JSONValue]) -> bool:
         """Apply a write, and return whether anything changed; None removes the messages."""

@@ -63,6 +63,6 @@ if __name__ == "__main__":
     for note in state["notes"]:
         print("note:", note)
     for message in state["board"]:
-        carried = message.payload.protocol if message.payload else "words"
-        print(f"{message.agent} ({message.source}, {carried}): {message.text}")
+        carried = message["payload"]["protocol"] if message["payload"] else "words"
+        print(f"{message['agent']} ({message['source']}, {carried}): {message['text']}")
     print(state["decision"]["answer"], "-", state["decision"]["why"])

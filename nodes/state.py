@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired, get_type_hints
 from langchain_core.messages import AnyMessage
 from typing_extensions import TypedDict
 
-from sottovoce.channels.board import Board
+from sottovoce.channels.board import Board, validated
 from sottovoce.channels.input_channel import Chat
 from sottovoce.channels.message import Message, latest
 from sottovoce.core.any_types import JSON, AnyState
@@ -183,7 +183,7 @@ def _standing(state: Discussion) -> list[Message]:
     cuts = [tuple(cut) for cut in state.get("epochs", [])]
     return [
         message
-        for message in state.get("board", [])
+        for message in map(validated, state.get("board", []))  # what left a graph is JSON
         if not message.withdrawn
         and all(message.time < cut for cut in cuts[message.epoch :])  # no later reset withdrew it
     ]

@@ -19,10 +19,11 @@ from langgraph.channels.base import BaseChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command, StateSnapshot, StateUpdate
+from langgraph.types import Command, Overwrite, StateSnapshot, StateUpdate
 
 from sottovoce.channels.board import OVERWRITE, Board
 from sottovoce.channels.input_channel import InputChannel, RemovableValue, is_nested
+from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
@@ -60,22 +61,22 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         """
         self._check_settings(config, options.get("context"))
         if thread := self._own_thread(config):
-            self._check_entry(input, self.get_state(thread))
-        yield from super().stream(input, config, **options)
+            self._check_entry(input, super().get_state(thread))
+        yield from map(as_json, super().stream(input, config, **options))
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncGenerator[Any]:
         """Stream as LangGraph does. Errors: see `stream`."""
         self._check_settings(config, options.get("context"))
         if thread := self._own_thread(config):
             # A check may read prompts of the model, and a server refuses to wait for files in its event loop.
-            await to_thread(self._check_entry, input, await self.aget_state(thread))
+            await to_thread(self._check_entry, input, await super().aget_state(thread))
         stream: Any = super().astream(input, config, **options)  # Any: a generator, which a caller may close early
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
-                yield chunk
+                yield as_json(chunk)
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """Return the state as LangGraph does, with the discussion so far as `messages`, which checkpoints lack."""
+        """Return the state as LangGraph does, as JSON, with the discussion so far as `messages`, not in checkpoints."""
         return _with_chat(super().get_state(config, subgraphs=subgraphs))
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
@@ -191,7 +192,24 @@ def _with_chat(snapshot: StateSnapshot) -> StateSnapshot:
     if not isinstance(values, dict) or not {"question", "board"} <= values.keys():
         return snapshot
     messages = chat_of(values, values.get("decision"))  # type: ignore[arg-type]  # it reads the keys that exist
-    return snapshot._replace(values={**values, "messages": messages})
+    return snapshot._replace(values=as_json({**values, "messages": messages}))
+
+
+def as_json(value: Any) -> Any:  # Any: what LangGraph streams or returns
+    """Return a value that leaves the graph as plain JSON: the messages in it as their fields."""
+    if isinstance(value, Message):
+        return value.to_dict()
+    if isinstance(value, dict):
+        if isinstance(value.get(FIRST), dict):
+            value = {**value, FIRST: _opened(value[FIRST])}
+        return {key: as_json(each) for key, each in value.items()}
+    return type(value)(map(as_json, value)) if type(value) in (list, tuple) else value
+
+
+def _opened(update: Update) -> Update:
+    """Return the update of the first node as on a thread's first question: without what clears an earlier one."""
+    kept = {key: each for key, each in update.items() if each is not None and not isinstance(each, Overwrite)}
+    return {key: each.get(OVERWRITE, each) if isinstance(each, dict) else each for key, each in kept.items()}
 
 
 @contextmanager
@@ -236,7 +254,7 @@ class DiscussionGraph(StateGraph[AnyState, AnyState, AnyState, AnyState]):
 
 def _empty_value(channel: AnyState) -> AnyState:
     if isinstance(channel, Board):
-        return {OVERWRITE: []}
+        return Overwrite([])
     if isinstance(channel, BinaryOperatorAggregate) and channel.is_available():
-        return {OVERWRITE: channel.get()}  # its initial value
+        return Overwrite(channel.get())  # its initial value
     return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
-from sottovoce.channels.message import MessageRef, Place
+from sottovoce.channels.message import Message, MessageRef, Place
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.settings import Settings
@@ -103,8 +103,9 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
         graph = create(type(settings).model_validate({**values, "seed": settings.seed + seed}), models=model).compile()
         config = {"recursion_limit": 10**6, "max_concurrency": 1}
         state = graph.invoke(asked, config, output_keys=["board", "decision"])
-        rounds = range(state["board"][-1].round + 1)
-        return model, state, [{each.agent for each in state["board"] if each.round == round} for round in rounds]
+        board = [Message.from_dict(each) for each in state["board"]]
+        rounds = range(board[-1].round + 1)
+        return model, {**state, "board": board}, [{each.agent for each in board if each.round == at} for at in rounds]
 
     model, state, speakers = run()
     board, names = state["board"], settings.names()

@@ -86,8 +86,9 @@ class Stops:
 
     @property
     def values(self) -> JSON:
-        """The state at this stop."""
-        return self.current.state.values
+        """The state at this stop, with its messages as `Message`."""
+        values: JSON = self.current.state.values
+        return {**values, "board": [Message.from_dict(each) for each in values.get("board", [])]}
 
     def next(self) -> None:
         """Run one step; people who take part in it are asked, one after another."""

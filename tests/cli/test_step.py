@@ -17,7 +17,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
 from sottovoce.report.tables import console_of
 from tests.cli.conftest import Call, Models
-from tests.graphs.support import NEEDED, QUESTION
+from tests.graphs.support import NEEDED, QUESTION, board
 from tests.nodes.test_monitor_node import SCRIPTS, held, model_of
 
 ASKED = cast(Question, QUESTION)
@@ -65,7 +65,7 @@ def test_step_by_step_a_discussion_comes_to_the_same_end() -> None:
         stepped.next()
 
     expected, _ = held("mad", None)
-    assert (stepped.values["board"], stepped.values["decision"]) == (expected["board"], expected["decision"])
+    assert (board(stepped.values), stepped.values["decision"]) == (board(expected), expected["decision"])
 
 
 def test_people_who_take_part_are_asked_within_a_step() -> None:

@@ -135,7 +135,7 @@ def texts(state: State) -> dict[tuple[int, str, str], str]:
 
 def board(state: State) -> list[Message]:
     """The messages of a state."""
-    return list(state["board"])
+    return [each if isinstance(each, Message) else Message.from_dict(each) for each in state["board"]]
 
 
 def replies(state: State) -> list[Message]:

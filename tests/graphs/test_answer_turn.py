@@ -305,7 +305,7 @@ def test_a_run_that_failed_between_the_reply_and_the_answer_turn_goes_on_as_if_u
 
     state = graph.invoke(None, THREAD, output_keys=KEYS)
 
-    assert (state["board"], state["decision"]) == (unbroken["board"], unbroken["decision"])
+    assert (board(state), state["decision"]) == (board(unbroken), unbroken["decision"])
     assert len(board(state)) == 3
 
 

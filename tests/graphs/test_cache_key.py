@@ -12,7 +12,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
 from sottovoce.settings import Debate
-from tests.graphs.support import KEYS, QUESTION, Recording, State
+from tests.graphs.support import KEYS, QUESTION, Recording, State, board
 
 SHORT = Debate(rounds=2, answer_turn="off")
 
@@ -63,7 +63,7 @@ def test_an_edited_message_gives_those_who_hear_it_another_key(folder: str, stor
         interrupt_before=["decide"]
     )
     state = graph.invoke(QUESTION, output_keys=[*KEYS, "question", "turn", "epochs", "marks"])
-    said, policy = state["board"], graph.nodes["agent_1"].cache_policy
+    said, policy = board(state), graph.nodes["agent_1"].cache_policy
     assert policy is not None
 
     edited = {**state, "board": [replace(said[0], text="I do not know."), *said[1:]]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
@@ -22,8 +22,8 @@ def debate(saver: AnyState = None) -> AnyState:
     return debating(model, agents=2, rounds=2, saver=saver)
 
 
-def told(messages: list[AnyMessage]) -> list[tuple[str, str | None, str]]:
-    return [(message.type, message.name, str(message.content)) for message in messages]
+def told(messages: list[Any]) -> list[tuple[str, str | None, str]]:
+    return [(message["type"], message.get("name"), message["content"]) for message in messages]
 
 
 CHAT = [
@@ -39,8 +39,7 @@ CHAT = [
 def test_the_output_has_the_question_each_agent_s_words_and_the_answer_as_messages() -> None:
     messages = debate().invoke({"question": ASKED})["messages"]
 
-    assert told(messages) == CHAT and len({message.id for message in messages}) == len(CHAT)
-    assert isinstance(messages[-1], AIMessage)
+    assert told(messages) == CHAT and len({message["id"] for message in messages}) == len(CHAT)
 
 
 @pytest.mark.parametrize(
@@ -92,4 +91,4 @@ def test_a_graph_of_messages_around_it_gets_them_without_the_question_again() ->
     around.add_edge(START, "discuss")
 
     messages = around.compile().invoke({"messages": [HumanMessage(ASKED)]})["messages"]
-    assert told(messages) == CHAT
+    assert told([message.model_dump() for message in messages]) == CHAT

@@ -95,7 +95,7 @@ def test_checkpoints_of_a_debate_hold_plain_json_and_no_tensor(
     assert len(history) == 13  # input, opening, three rounds of three steps, decision, and the start
     for snapshot in history:
         plain(snapshot.values)
-        assert all(type(message.text) is str for message in snapshot.values.get("board", []))
+        assert all(type(message["text"]) is str for message in snapshot.values.get("board", []))
     assert {each for each, _ in kept} <= {"msgpack", "json", "empty", "null"}, "no pickle"
     values = [saver.serde.loads_typed(each) for each in kept if each[0] not in ("null", "empty")]
     assert all(plain(value) is not None or value is None for value in values)
@@ -250,7 +250,7 @@ def before_round(graph: Graph, round: int) -> Any:
 
 def edited(snapshot: Any, agent: str, **changes: Any) -> dict[str, Any]:
     """A message as Studio shows it, changed by hand."""
-    (message,) = (each for each in snapshot.values["board"] if each.agent == agent)
+    (message,) = (each for each in board(snapshot.values) if each.agent == agent)
     wire: dict[str, Any] = plain({**message.to_dict(), **changes})
     return wire
 
@@ -283,7 +283,7 @@ def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(tmp_path: 
         graph = create_debate(settings, store=PayloadStore(folder / "store")).compile(checkpointer=InMemorySaver())
         graph.invoke(QUESTION, THREAD)
         state = graph.get_state(THREAD).values
-        messages = [message.to_dict() for message in state["board"]]
+        messages = [message.to_dict() for message in board(state)]
         words = sum(len(json.dumps(message["text"])) for message in messages)
         state = {**state, "board": messages, "messages": []}  # of the chat, which has the words again
         sizes.append((len(json.dumps(state)) - words) / len(messages))
@@ -303,7 +303,7 @@ def finished(agents: int, store: PayloadStore) -> tuple[Graph, list[Any]]:
 def end(graph: Graph, store: PayloadStore) -> tuple[object, ...]:
     """How the thread ends now: the digest of a payload is that of its tokens, spans and hidden rows."""
     state = graph.get_state(THREAD).values
-    said = [(each.place, each.text, each.payload.load(store).ids, each.payload.sha256) for each in state["board"]]
+    said = [(each.place, each.text, each.payload.load(store).ids, each.payload.sha256) for each in board(state)]
     return said, state["votes"], state["decision"], state["settings"]
 
 

@@ -22,7 +22,7 @@ from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import CodeGen
 from sottovoce.settings.worlds import CODERS
 from tests.graphs.coding import ScriptedRunner, Verdict, block, reviews
-from tests.graphs.support import Recording, calls, lonely_loaded
+from tests.graphs.support import Recording, board, calls, lonely_loaded
 
 KEYS = ["board", "decision", "votes", "reviews", "ranked", "errors", "passed", "notes", "epochs", "round", "settings"]
 PROBLEM = 'def add(a, b):\n    """The sum of a and b."""\n'
@@ -63,7 +63,7 @@ def run(
 
 def order(state: Any, round: int) -> list[str]:
     """Whose solutions judges read before a round, in the order in which they read them."""
-    (told,) = [each.text for each in state["board"] if (each.act, each.round) == ("check", round) and not each.epoch]
+    (told,) = [each.text for each in board(state) if (each.act, each.round) == ("check", round) and not each.epoch]
     return [line.partition("(")[2].partition(")")[0] for line in told.splitlines()]
 
 
@@ -77,7 +77,7 @@ def test_coders_write_judges_look_and_coders_write_anew_in_three_rounds() -> Non
         judged = ["Tester", "Reflector", "Ranker"] if number else []
         assert sorted(who for at, who in acts if at == number) == sorted([*CODERS, *judged])
     assert len(model.calls) == 4 + 2 * 7 and state["round"] == 2
-    assert {each.act for each in state["board"] if each.round == 0} == {"answer"}
+    assert {each.act for each in board(state) if each.round == 0} == {"answer"}
 
 
 def test_the_last_solution_that_passes_most_tests_is_chosen_and_the_hidden_tests_score_it() -> None:
@@ -175,14 +175,14 @@ def test_local_models_write_blocks_scores_reviews_and_ranks_under_every_protocol
         CodeGen(rounds=2, agents=2, consensus=False), models=model, runner=ScriptedRunner()
     ).compile()
     state = graph.invoke(QUESTION, output_keys=KEYS)
-    said = {act: [each.text for each in state["board"] if each.act == act] for act in ("answer", "revise", "review")}
+    said = {act: [each.text for each in board(state) if each.act == act] for act in ("answer", "revise", "review")}
     assert all(re.search(r"^```python \n(.*\n)*[ \t]*```", text, re.MULTILINE) for text in said["answer"])
     assert all(scores(text, 3) for text in said["revise"]) and "[reflection 1]:" in said["review"][0]
-    assert ranks(next(each.text for each in state["board"] if each.act == "rank"), 2)
+    assert ranks(next(each.text for each in board(state) if each.act == "rank"), 2)
     last = model.requests[-1]
     assert any(isinstance(piece, Rows) for piece in last.prompt) == (protocol == "cipher")
     assert bool(last.edits) == (protocol == "sde")
-    spoken = {each.agent: each.payload and each.payload.protocol for each in state["board"] if each.payload}
+    spoken = {each.agent: each.payload and each.payload.protocol for each in board(state) if each.payload}
     assert spoken["Reflector"] == protocol and spoken["Tester"] == spoken["Ranker"] == "nl"
 
 
@@ -214,7 +214,7 @@ def test_a_wrong_number_of_reviews_is_none_for_all(said: str) -> None:
     state, model, _ = run({**coders(), **JUDGED, "Reflector": [said] * 2})
     assert all(review["reflection"] is None for review in state["reviews"])
     assert calls(model, "Programmer", "revise")[0].text.count("Review: none") == 2
-    told = next(each.text for each in state["board"] if each.act == "report")
+    told = next(each.text for each in board(state) if each.act == "report")
     assert "no reviews could be read" in told
 
 
@@ -222,7 +222,7 @@ def test_where_the_ranker_names_no_two_the_seed_of_the_place_draws_them() -> Non
     drawn = [run({**coders(), **JUDGED, "Ranker": ["[1, 9]", "Hm."]}, seed=seed)[0] for seed in (0, 0, 1, 2)]
     assert drawn[0]["ranked"] == drawn[1]["ranked"] and len({tuple(each["ranked"]) for each in drawn}) > 1
     assert all(len(set(each["ranked"])) == 2 for each in drawn)
-    assert "no two best could be read; drawn: " in drawn[0]["board"][-5].text
+    assert "no two best could be read; drawn: " in board(drawn[0])[-5].text
 
 
 def test_what_is_no_python_abstains_fails_and_stops_nobody() -> None:
@@ -283,7 +283,7 @@ def test_programs_run_in_the_sandbox_that_was_named() -> None:
     graph = create_codegen(CodeGen(sandbox="isolated", unsafe=True, rounds=2, seconds=20), models=model).compile()
     state = graph.invoke(QUESTION, output_keys=KEYS)
     assert state["decision"]["score"] == 1.0 and state["passed"]["PythonAssistant"] == 1
-    told = next(each.text for each in state["board"] if each.act == "report")
+    told = next(each.text for each in board(state) if each.act == "report")
     assert "  assert add(1, 2) == 3: -1" in told and "(ComputerScientist): passes 2 of 2" in told
     isolated = not all(map(why_not, ISOLATED))
     assert bool(state["notes"]) != isolated
@@ -316,7 +316,7 @@ def test_a_reset_renews_feedback_and_tests_and_has_all_coders_write_again() -> N
     replies = {**coders(), **JUDGED, "Tester": fresh, "Ranker": ["[1, 2]", "[3, 4]", "[1, 2]"]}
     state, model, runner = run(replies, watch=Once("Programmer", 1))
     assert len(model.calls) == 18 + 7 and state["epochs"] == [[1, 0]]
-    again = [each for each in state["board"] if each.epoch == 1 and each.round == 1]
+    again = [each for each in board(state) if each.epoch == 1 and each.round == 1]
     assert {each.agent for each in again} == {*CODERS, *JUDGES}
     # The tests that were withdrawn count for nothing any more.
     last = {program for _, program in runner.asked[-10:] if "add(5, 5)" in program}

@@ -9,7 +9,7 @@ import pytest
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import AnyState
-from tests.graphs.support import KEYS, debating, held
+from tests.graphs.support import KEYS, board, debating, held
 
 pytestmark = pytest.mark.gpu
 
@@ -23,7 +23,7 @@ def discussed(protocol: str, device: str, store: PayloadStore, **settings: AnySt
 
 
 def said(states: list[Any]) -> list[list[str]]:
-    return [[message.text for message in state["board"]] for state in states]
+    return [[message.text for message in board(state)] for state in states]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.names())
@@ -43,7 +43,7 @@ def test_debates_on_cuda_are_drawn_as_on_a_cpu(protocol: str, store: PayloadStor
 @pytest.mark.parametrize("protocol", PROTOCOLS.names())
 def test_debates_on_cuda_in_half_precision_carry_payloads_of_it(protocol: str, dtype: str, store: PayloadStore) -> None:
     states = discussed(protocol, "cuda", store, dtype=[dtype])
-    kinds = {message.payload.dtype for state in states for message in state["board"]}
+    kinds = {message.payload.dtype for state in states for message in board(state)}
     assert kinds == {None if protocol == "nl" else dtype}
 
 
@@ -51,4 +51,4 @@ def test_a_model_on_cuda_and_its_copy_on_a_cpu_hear_one_another(store: PayloadSt
     for protocol in PROTOCOLS.names():
         graph = debating(store=store, protocol=protocol, device=["cuda", "cpu"], dtype=["float32"], **SHORT)
         state = held(graph)
-        assert len(state["board"]) == 6 and not any("in words" in note for note in state["notes"])
+        assert len(board(state)) == 6 and not any("in words" in note for note in state["notes"])

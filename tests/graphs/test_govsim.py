@@ -18,7 +18,7 @@ from sottovoce.models import Rows
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import GovSim
 from tests.environments.players import Player, free_rider, greedy, sustainable
-from tests.graphs.support import Recording, lonely_loaded
+from tests.graphs.support import Recording, board, lonely_loaded
 from tests.tables import some
 
 KEYS = ["board", "decision", "world", "game", "settings", "epochs", "interventions"]
@@ -105,7 +105,7 @@ def test_the_last_speaker_names_the_next_and_may_end_the_talk() -> None:
     says = {(agent, "talk"): text for agent, text in zip(("John", "Luke", "Emma"), said, strict=True)}
     state, model = run(says=says, months=1)
     assert [each.agent for each in asked(model, "talk")] == ["John", "Luke", "Emma"]
-    notes = [message.notes[-1] for message in state["board"] if message.act == "talk"]
+    notes = [message.notes[-1] for message in board(state) if message.act == "talk"]
     assert notes == ["names Luke", "names Emma", "ends the talk"]
 
 
@@ -113,7 +113,7 @@ def test_a_wish_that_cannot_be_read_is_none() -> None:
     state, model = run(says={("Kate", "wish"): ["As many as I can."]}, agents=2, months=1)
     assert state["world"]["harvests"][0]["wanted"] == {"John": 10, "Kate": 0}
     assert len(asked(model, "wish")) == 2
-    (kate,) = [message for message in state["board"] if (message.agent, message.act) == ("Kate", "wish")]
+    (kate,) = [message for message in board(state) if (message.agent, message.act) == ("Kate", "wish")]
     assert kate.notes == ("cannot be read: it holds no number of tons, and counts as 0", "wants 0 tons")
 
 
@@ -127,7 +127,7 @@ def test_a_game_that_survives_on_wishes_that_nobody_could_read_says_so() -> None
 
 def test_the_lake_is_shown_after_each_harvest() -> None:
     state, _ = run({"": greedy, "John": sustainable}, agents=2, months=1)
-    (lake,) = [message for message in state["board"] if message.agent == "lake"]
+    (lake,) = [message for message in board(state) if message.agent == "lake"]
     done = state["world"]["harvests"][0]
     assert (
         lake.text
@@ -199,7 +199,7 @@ def test_utterances_alone_are_heard_under_their_words_and_every_form_is_kept(
     protocol: str, store: PayloadStore
 ) -> None:
     state, model = small(protocol, store)
-    said = {act: [message for message in state["board"] if message.act == act] for act in SAID}
+    said = {act: [message for message in board(state) if message.act == act] for act in SAID}
     assert {act: {each.payload.protocol for each in messages} for act, messages in said.items()} == {
         act: {protocol if act == "talk" else "nl"} for act in SAID
     }
@@ -221,7 +221,7 @@ def test_what_is_said_in_words_is_drawn_at_the_scheme_s_temperature_under_every_
     model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, max_tokens=60)
     chosen = GovSim(agents=2, start=30, months=1, utterances=1)
     state: Any = create_govsim(chosen, models=model).compile().invoke(asked_for(chosen), output_keys=KEYS)
-    drawn = {message.act: message.stats["temperature"] for message in state["board"] if message.source == "model"}
+    drawn = {message.act: message.stats["temperature"] for message in board(state) if message.source == "model"}
     assert drawn.pop("talk") > 0 and set(drawn.values()) == {0.0}
 
 
@@ -285,7 +285,7 @@ def test_a_reset_holds_the_last_talk_again_and_no_harvest() -> None:
     assert state["world"] == plain["world"] and state["epochs"] == [[1, 0]]
     rounds = [[each.act for each in model.calls if each.round == round].count("talk") for round in range(4)]
     assert rounds == [0, 18, 9, 9]
-    harvests = [message.round for message in state["board"] if message.act == "harvest"]
+    harvests = [message.round for message in board(state) if message.act == "harvest"]
     assert harvests == [0, 1, 2] and len(asked(model, "wish", 0)) == len(asked(unwatched, "wish", 0))
     for month in state["world"]["harvests"]:
         assert sum(month["caught"].values()) + month["left"] == month["pool"]

@@ -14,7 +14,7 @@ from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.graphs.ia import create_ia
 from sottovoce.nodes.ia import boxed, exchange
 from sottovoce.settings import IA
-from tests.graphs.support import Recording, calls, heard, lonely_loaded
+from tests.graphs.support import Recording, board, calls, heard, lonely_loaded
 from tests.tables import each_row
 
 KEYS = ["board", "decision", "round", "documents"]
@@ -57,7 +57,7 @@ def test_passages_are_looked_up_for_a_question_without_any_and_the_board_says_wh
     question = {**ASKED, "question": "Who wrote The Salt Ledger, and who was its publisher?"}
     state: Any = graph.invoke(question, output_keys=KEYS)
     assert {agent: len(own) for agent, own in state["documents"].items()} == {"agent_1": 3, "agent_2": 3}
-    told = state["board"][0]
+    told = board(state)[0]
     assert (told.agent, told.act, told.source) == ("library", "deal", "rule") and "The Salt Ledger" in told.text
     first = state["documents"]["agent_1"][0]
     assert first["title"] == "The Salt Ledger" and first["text"] in calls(model, "agent_1")[0].turns[0].text
@@ -104,7 +104,7 @@ def test_where_a_run_asks_for_it_messages_have_their_form_and_the_last_one_answe
     yes_no: Any = {**ASKED, "kind": "yes_no", "target": "yes", "documents": RANKED}
     graph = create_ia(IA(rounds=2, guide="on", temperature=[1.0], seed=ASKS_FIRST), models=model).compile()
     state: Any = graph.invoke(yes_no, output_keys=KEYS)
-    said = [message.text for message in state["board"]]
+    said = [message.text for message in board(state)]
     assert len(said) == 4 and all(re.fullmatch(rf"{A}\n({Q}|{BOXED})", text) for text in said[:2]), said
     assert all(re.fullmatch(rf"{A}\n{BOXED}", text) for text in said[2:]), said
     assert all(vote["counts"] for vote in state["decision"]["votes"])
@@ -126,7 +126,7 @@ def test_strong_models_write_freely_and_only_the_line_of_their_box_is_kept_to_it
     state: Any = create_ia(IA(**settings), models=model).compile().invoke(yes_no, output_keys=KEYS)
     forms = [each.form for each in model.requests]
     assert [(form.after, form.forced) for form in forms] == [(r"\boxed{", False)] * 2 + [(r"\boxed{", True)] * 2
-    said = [message.text for message in state["board"]]
+    said = [message.text for message in board(state)]
     assert not any("boxed" in text for text in said[:2])
     assert all(re.search(r"(?:\A|\n)\\boxed\{ (?:yes|no|unknown)\}\Z", text) for text in said[2:]), said[2:]
 

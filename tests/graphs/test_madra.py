@@ -16,7 +16,7 @@ from sottovoce.nodes.madra_readers import selection_form
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import register_retriever
 from sottovoce.settings import MADRA, Single
-from tests.graphs.support import calls, heard
+from tests.graphs.support import board, calls, heard
 from tests.retrievers.support import Canned
 
 KEYS = ["board", "decision", "round", "evidence", "numbers"]
@@ -91,7 +91,7 @@ def test_the_fused_pool_folds_near_duplicates_and_joins_ranks() -> None:
 
 def test_the_board_says_what_was_found_where_and_what_was_chosen() -> None:
     state, _ = held(script(["[Yes]"]), **BOTH, n_wiki=1)
-    told, *said = state["board"]
+    told, *said = board(state)
     assert (told.agent, told.act, told.source) == ("library", "retrieve", "rule")
     assert told.text.splitlines()[:2] == ["[0] On holt (wiki:holt, rank 1)", "[1] On snippet (web:snippet, rank 1)"]
     assert next(each for each in said if each.act == "select").notes == ("chose [0] On holt",)
@@ -114,7 +114,7 @@ def test_a_question_s_own_documents_can_be_the_pool() -> None:
 def test_where_one_source_fails_the_other_one_does_and_the_board_says_so() -> None:
     state, _ = held(script(["[Yes]"]), wiki="madra-failing", google="madra-web")
     assert len(state["numbers"]) == 2
-    assert state["board"][0].notes == ("a source failed: failing is out of order",)
+    assert board(state)[0].notes == ("a source failed: failing is out of order",)
 
 
 def test_where_all_sources_fail_nobody_is_asked() -> None:
@@ -173,7 +173,7 @@ def test_a_choice_that_was_cut_before_its_line_is_none_and_the_board_says_so() -
     model = Cut(replies=said)
     graph = create_madra(MADRA(wiki="madra-wiki"), models=model).compile()
     state: Any = graph.invoke(ASKED, output_keys=KEYS)
-    notes = {message.agent: message.notes for message in state["board"] if message.act == "select"}
+    notes = {message.agent: message.notes for message in board(state) if message.act == "select"}
     assert (notes["agent_1"][0], notes["agent_1"][-1]) == ("cut at the token limit", "chose no evidence")
     assert notes["agent_2"][1] == "chose [1] On moor"
 
@@ -239,7 +239,7 @@ def test_the_single_agent_reads_the_same_pool() -> None:
     state = graph.invoke({**ASKED, "documents": ["Not this."]}, output_keys=["board", "decision"])
     (asked,) = model.calls
     assert f"- On holt: {HOLT}\n" in asked.text and "- On snippet: was" in asked.text and "Not this." not in asked.text
-    assert state["board"][0].text.startswith("[0] On holt (wiki:holt, rank 1)")
+    assert board(state)[0].text.startswith("[0] On holt (wiki:holt, rank 1)")
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.settings import ReAct
-from tests.graphs.support import Once, Recording, lonely_loaded
+from tests.graphs.support import Once, Recording, board, lonely_loaded
 from tests.tables import each_row, some
 
 LONG: Any = {"recursion_limit": 100}
@@ -68,7 +68,7 @@ def step(number: int, action: str, thought: str = "Hm.") -> str:
 
 
 def observations(state: Any) -> list[str]:
-    return [message.text for message in state["board"] if message.act == "observe"]
+    return [message.text for message in board(state) if message.act == "observe"]
 
 
 # The oracle: gold steps
@@ -119,7 +119,7 @@ def test_an_agent_finds_the_page_and_the_look_up_where_another_left_them() -> No
         "(Result 1 / 3) It has a mill.", "(Result 2 / 3) Mills burn.", "(Result 1 / 1) Its river is deep.",
         "(Result 1 / 3) It has a mill.",
     ]  # fmt: skip
-    assert [message.agent for message in state["board"] if message.act == "step"] == ["agent_1", "agent_2"] * 3
+    assert [message.agent for message in board(state) if message.act == "step"] == ["agent_1", "agent_2"] * 3
 
 
 def test_seven_steps_without_finish_are_no_answer() -> None:

@@ -36,7 +36,7 @@ class Backwards(BaseDocumentCompressor):
 
 def heard_of(state: dict[str, Any]) -> list[list[str]]:
     """Docids of each search on the board, in order."""
-    messages = map(Message.from_dict, [each if isinstance(each, dict) else each.to_dict() for each in state["board"]])
+    messages = map(Message.from_dict, state["board"])
     return [[piece["origins"][0]["docid"] for piece in message.evidence] for message in messages if message.evidence]
 
 
@@ -54,9 +54,9 @@ async def test_ranks_and_metadata_stand_in_state_and_on_the_board_and_are_measur
     state = graph.get_state(where).values
 
     assert [each.get("metadata") for each in state["documents"]] == [{"year": 1902}, {"year": 1821}]
-    assert "[0] New mill (mills:new, rank 1, year 1902)" in state["board"][0].text
+    assert "[0] New mill (mills:new, rank 1, year 1902)" in state["board"][0]["text"]
     assert heard_of(state) == [["new", "old"]]
-    assert retrieval(QUESTION, state["board"])["nDCG@10"] == pytest.approx(0.6309, abs=1e-4)
+    assert retrieval(QUESTION, [*map(Message.from_dict, state["board"])])["nDCG@10"] == pytest.approx(0.6309, abs=1e-4)
 
 
 async def test_a_filter_and_a_reranker_hold_for_every_scheme_that_searches() -> None:

@@ -16,7 +16,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.models import LoadedModel, assemble
 from sottovoce.nodes.contexts import Models
-from tests.graphs.support import KEYS, OF_CMD, QUESTION, Graph, InOrder, built, held, outcome
+from tests.graphs.support import KEYS, OF_CMD, QUESTION, Graph, InOrder, board, built, held, outcome
 from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import each_row, some
 
@@ -72,7 +72,7 @@ def test_an_edited_message_counts_as_edited(name: str) -> None:
     model = ScriptedChatModel({f"agent_{i}": [says.format(20 + i)] * 3 for i in range(1, 5)} | {"secretary": ["22."]})
     graph = graph_of(name, model, InMemorySaver(), rounds=1 if name == "reconcile" else 2)
     graph.invoke(QUESTION, THREAD, interrupt_after=["vote"])
-    message = graph.get_state(THREAD).values["board"][1]
+    message = board(graph.get_state(THREAD).values)[1]
     edited = replace(message, text=says.format(77), attempt=1)
     graph.update_state(THREAD, {"board": [edited]}, as_node="vote")
     graph.invoke(None, THREAD)

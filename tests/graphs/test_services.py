@@ -16,6 +16,7 @@ from sottovoce.graphs.ia import create_ia
 from sottovoce.graphs.react import create_react
 from sottovoce.retrievers.registry import RETRIEVERS
 from sottovoce.settings import IA, ReAct
+from tests.graphs.support import board
 from tests.retrievers.services import Reply, Service, serving
 from tests.retrievers.test_google import FOUND, KEY, REFUSED, SPENT, google
 
@@ -42,7 +43,7 @@ def relay(saver: InMemorySaver | None = None) -> list[str]:
     graph = create_react(settings, models=ScriptedChatModel(STEPS)).compile(checkpointer=saver)
     state: Any = graph.invoke(ASKED, CONFIG, output_keys=["board", "decision"])
     assert state["decision"]["score"] == 1.0
-    return [message.text for message in state["board"] if message.act == "observe"]
+    return [message.text for message in board(state) if message.act == "observe"]
 
 
 def test_a_relay_over_google_leaves_its_key_in_no_checkpoint_and_no_log(

@@ -15,7 +15,7 @@ from sottovoce.core.errors import RequestError
 from sottovoce.graphs.cmd import create_cmd
 from sottovoce.graphs.debate import create_debate
 from sottovoce.settings import Debate
-from tests.graphs.support import QUESTION, Graph, debating, marked, script
+from tests.graphs.support import QUESTION, Graph, board, debating, marked, script
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 WRITTEN = {"agent": "agent_1", "round": 0, "act": "answer", "text": "The answer is 21.", "source": "human"}
@@ -30,7 +30,7 @@ def stopped(**settings: Any) -> Graph:
 
 
 def said(graph: Graph, config: Any = THREAD) -> dict[str, str]:
-    return {message.agent: message.text for message in graph.get_state(config).values["board"]}
+    return {message.agent: message.text for message in board(graph.get_state(config).values)}
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["checkpoint", "thread"])
@@ -61,7 +61,7 @@ def test_an_edit_as_the_node_before_keeps_replies_on_the_board_and_asks_again() 
     graph = stopped()
     graph.update_state(THREAD, {"target": "22"}, as_node="next_round")
     graph.invoke(None, THREAD)
-    assert [(message.agent, message.attempt) for message in graph.get_state(THREAD).values["board"]] == [
+    assert [(message.agent, message.attempt) for message in board(graph.get_state(THREAD).values)] == [
         ("agent_2", 0),
         ("agent_2", 1),
     ]

@@ -156,7 +156,7 @@ def between(saver: Any = None) -> Graph:
 def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
     """What somebody may write, and what it is told."""
     values = graph.get_state(THREAD).values
-    settings, message = values["settings"], values["board"][0].to_dict()
+    settings, message = values["settings"], board(values)[0].to_dict()
     return {
         "no board": ({"board": "hello"}, "the board got 'hello'; expected messages"),
         "no message": ({"board": ["hello"]}, "a message for the board is 'hello'; expected its fields"),
@@ -250,7 +250,7 @@ def test_an_edit_after_a_stop_of_two_agents_names_one_of_them() -> None:
     graph = create_debate(Debate(agents=2, rounds=1), models=model).compile(checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, thread, interrupt_after=["agent_1", "agent_2"])
-    message = graph.get_state(thread).values["board"][0].to_dict()
+    message = board(graph.get_state(thread).values)[0].to_dict()
     edit = {"board": [{**message, "attempt": 1, "text": "The answer is 22."}]}
 
     with pytest.raises(InvalidUpdateError, match="specify as_node"):
@@ -268,7 +268,7 @@ def test_an_edit_of_a_reply_or_of_its_answer_turn_is_what_counts(edited: int) ->
     )
     thread: Any = {"configurable": {"thread_id": "1"}}
     graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, thread, interrupt_after=["agent_1", "agent_2"])
-    said = [each.to_dict() for each in graph.get_state(thread).values["board"] if each.agent == "agent_1"]
+    said = [each.to_dict() for each in board(graph.get_state(thread).values) if each.agent == "agent_1"]
     edit = {**said[edited], "attempt": said[-1]["attempt"] + 1, "text": "The answer is 22."}
 
     graph.update_state(thread, {"board": [edit]}, as_node="agent_1")

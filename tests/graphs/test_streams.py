@@ -17,7 +17,7 @@ from sottovoce.graphs import NAMES
 from sottovoce.graphs.debate import create_debate
 from sottovoce.nodes.state import Decision
 from sottovoce.settings import Debate
-from tests.graphs.support import QUESTION, Graph, built, debating, script
+from tests.graphs.support import QUESTION, Graph, board, built, debating, script
 from tests.graphs.test_transitions import CASES, SCRIPTS
 from tests.support import tiny_loaded
 from tests.tables import each_row
@@ -71,12 +71,34 @@ def test_updates_show_each_node_s_messages_and_the_decision_as_json() -> None:
     assert json.loads(json.dumps(updates)) == updates
 
 
+def test_what_leaves_a_graph_is_json_and_updates_of_a_thread_s_second_question_have_the_shape_of_the_first() -> None:
+    """Messages were objects; the first node's update held `__overwrite__`, and None for what it cleared."""
+    graph, seen = debating(script({"agent_1": ["20"] * 2, "agent_2": ["22"] * 2}), saver=InMemorySaver(), rounds=1), []
+    for _ in range(2):
+        parts = list(graph.stream(QUESTION, THREAD, stream_mode=["updates", "values"]))
+        assert json.loads(json.dumps(parts)) == [[mode, chunk] for mode, chunk in parts]
+        seen.append(
+            sorted(
+                (node, [*sorted(made or ())])
+                for mode, part in parts
+                if mode == "updates"
+                for node, made in part.items()
+            )
+        )
+        opened: Any = next(part["opening"] for mode, part in parts if mode == "updates")
+        assert opened["notes"] == [] and opened["round"] == -1
+    assert seen[0] == seen[1]
+    values = graph.get_state(THREAD).values
+    assert json.loads(json.dumps(values)) == values and values["board"][0]["text"] == "The answer is 20."
+    assert all(json.dumps(each.values) for each in graph.get_state_history(THREAD))
+
+
 def test_values_grow_message_by_message_and_so_does_what_invoke_returns() -> None:
     values: list[Any] = list(debate().stream(QUESTION, stream_mode="values"))
     result = debate().invoke(QUESTION)
     assert [len(board) for board, _ in groupby(each.get("board", []) for each in values)] == [0, 2, 4]
     assert set(result) == {"board", "interventions", "votes", "notes", "decision", "messages"}
-    assert [each.text for each in result["board"]] == [text for _, text in SPOKEN]
+    assert [each.text for each in board(result)] == [text for _, text in SPOKEN]
     assert result["decision"] == values[-1]["decision"]
 
 
@@ -104,7 +126,7 @@ def test_a_parent_s_state_shows_where_the_discussion_inside_it_stands() -> None:
     graph.invoke(QUESTION, THREAD)
     (task,) = graph.get_state(THREAD, subgraphs=True).tasks
     inner: Any = task.state
-    assert inner.next == ("decide",) and len(inner.values["board"]) == 4
+    assert inner.next == ("decide",) and len(board(inner.values)) == 4
     assert graph.invoke(None, THREAD)["decision"]["answer"] == "22"
 
 
@@ -138,6 +160,6 @@ def test_tokens_of_one_round_interleave_each_with_its_agent(store: PayloadStore)
     stream: Any = graph.stream(QUESTION, stream_mode="messages")
     chunks = [(about["agent"], chunk.text) for chunk, about in stream]
     order = [agent for agent, _ in groupby(agent for agent, text in chunks if text)]
-    said = {each.agent: each.text for each in graph.invoke(QUESTION)["board"]}
+    said = {each.agent: each.text for each in board(graph.invoke(QUESTION))}
     assert len(order) > 3, "one after another would be three"
     assert {name: "".join(text for agent, text in chunks if agent == name) for name in said} == said

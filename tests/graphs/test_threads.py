@@ -15,7 +15,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES
-from tests.graphs.support import KEYS, QUESTION, Graph, built, debating, held, marked
+from tests.graphs.support import KEYS, QUESTION, Graph, board, built, debating, held, marked
 from tests.graphs.test_schemes_resume import exact, graph_of
 from tests.tables import each_row, some
 
@@ -27,7 +27,7 @@ NEXT: Any = {"question": "And what is 1 + 1?"}
 def kept(graph: Graph, thread: Any) -> dict[str, Any]:
     """A thread's values; of its messages' summaries none, as a second discussion reads more out of the cache."""
     values: dict[str, Any] = graph.get_state(thread).values
-    return {**values, "board": [replace(message, stats={}) for message in values["board"]]}
+    return {**values, "board": [replace(message, stats={}) for message in board(values)]}
 
 
 # What enters
@@ -117,7 +117,7 @@ def test_a_discussion_that_is_not_over_takes_no_other_question_and_goes_on_from_
     with pytest.raises(UsageError, match=NOT_OVER):
         graph.invoke(NEXT, THREAD)
     assert len(model.calls) == 2 and graph.get_state(THREAD) == before
-    assert len(graph.invoke(None, THREAD, output_keys=KEYS)["board"]) == 4
+    assert len(board(graph.invoke(None, THREAD, output_keys=KEYS))) == 4
 
 
 async def test_an_edit_of_a_key_that_the_state_has_not_is_refused() -> None:

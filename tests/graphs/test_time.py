@@ -15,7 +15,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import LateReply
 from sottovoce.graphs.debate import create_debate
 from sottovoce.settings import Debate
-from tests.graphs.support import KEYS, QUESTION, Graph, Recording, State
+from tests.graphs.support import KEYS, QUESTION, Graph, Recording, State, board
 from tests.support import endless_loaded, rows_are_free
 
 NAMES = ("agent_1", "agent_2", "agent_3")
@@ -44,7 +44,7 @@ def debate(given: Any, store: PayloadStore, saver: Any = None) -> Graph:
 
 def said(state: State) -> list[tuple[str, str]]:
     """Words, and the bits of what lies under them."""
-    return [(message.text, message.payload.sha256) for message in state["board"]]
+    return [(message.text, message.payload.sha256) for message in board(state)]
 
 
 class Last(Recording):

@@ -15,6 +15,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Rows
 from sottovoce.nodes.watch import Intervention
 from tests.graphs.support import Recording
+from tests.graphs.support import board as board_of
 from tests.graphs.toys.library import create_library
 from tests.graphs.toys.palaver import Palaver, create_palaver
 from tests.graphs.toys.pond import create_pond
@@ -34,7 +35,7 @@ def numbered(n: int = 40) -> ScriptedChatModel:
 def test_agents_speak_three_times_in_a_round_in_an_order_chosen_at_run_time() -> None:
     model = numbered()
     state = create_palaver(models=model).compile().invoke(QUESTION, LONG, output_keys=["board"])
-    board: list[Message] = state["board"]
+    board = board_of(state)
     assert [(each.round, each.turn) for each in board] == [(r, t) for r in range(2) for t in range(9)]
     assert Counter((each.round, each.agent) for each in board) == {
         (r, f"agent_{i}"): 3 for r in range(2) for i in (1, 2, 3)
@@ -50,7 +51,7 @@ def test_they_hear_one_another_under_the_words_too(protocol: str, store: Payload
     loaded = tiny_loaded(max_position_embeddings=2048)
     model = Recording(protocol=protocol, preloaded=loaded, store=store, max_tokens=4, temperature=0.7)
     graph = create_palaver(Palaver(agents=2, rounds=1), models=model).compile()
-    board = graph.invoke(QUESTION, LONG, output_keys=["board"])["board"]
+    board = board_of(graph.invoke(QUESTION, LONG, output_keys=["board"]))
     assert len(board) == 6 and all(message.payload is not None for message in board)
     carried = [
         sum(isinstance(piece, Rows) for piece in each.prompt) if protocol == "cipher" else len(each.edits)
@@ -108,9 +109,9 @@ def test_agents_select_passages_and_then_answer_in_one_turn() -> None:
     documents = ["Ada has 3 cats.", {"title": "Ben", "text": "Ben has 4 cats."}]
     graph = create_library(models=model).compile()
     state = graph.invoke({**QUESTION, "documents": documents}, LONG, output_keys=["board", "decision"])
-    first = [(each.agent, each.act, each.attempt) for each in state["board"] if each.round == 0]
+    first = [(each.agent, each.act, each.attempt) for each in board_of(state) if each.round == 0]
     assert first == [(agent, act, 0) for agent in ("agent_1", "agent_2") for act in ("select", "answer")]
-    again = [each.attempt for each in state["board"] if (each.agent, each.act, each.round) == ("agent_1", "select", 1)]
+    again = [each.attempt for each in board_of(state) if (each.agent, each.act, each.round) == ("agent_1", "select", 1)]
     assert again == [0, 1]
     selecting, answering = [asked for asked in model.calls if asked.agent == "agent_1"][:2]
     assert "[1] Ada has 3 cats.\n[2] Ben: Ben has 4 cats." in selecting.text

@@ -22,7 +22,7 @@ from sottovoce.models import Rows
 from sottovoce.nodes.whodunit import ended, form
 from sottovoce.settings import WhoDunit
 from tests.environments import players
-from tests.graphs.support import Once, Recording, lonely_loaded
+from tests.graphs.support import Once, Recording, board, lonely_loaded
 from tests.tables import some
 
 KEYS = ["board", "decision", "world", "game", "settings", "epochs"]
@@ -50,7 +50,7 @@ def run(replies: Any, watch: Any = None, seed: int = 0, **settings: Any) -> tupl
 
 
 def published(state: Any) -> list[str | None]:
-    return [message.public for message in state["board"] if message.public is not None]
+    return [message.public for message in board(state) if message.public is not None]
 
 
 class Perfect(ScriptedChatModel):
@@ -82,7 +82,7 @@ def test_perfect_players_win(variant: Any, seed: int) -> None:
     model = Perfect(game=Game.model_validate(question["game"]), settings=settings)
     state: Any = create_whodunit(settings, models=model).compile().invoke(question, output_keys=KEYS)
     assert state["decision"]["score"] == 1.0 and state["decision"]["answer"] == question["target"]
-    assert ended(state) == (True, True, len(model.calls), False, 0)
+    assert ended({**state, "board": board(state)}) == (True, True, len(model.calls), False, 0)
 
 
 def test_the_accuser_begins_and_intel_hands_back() -> None:
@@ -106,7 +106,7 @@ def test_peers_act_in_turn_and_a_skip_is_heard_by_nobody() -> None:
 @pytest.mark.parametrize(("variant", "reply", "turns"), [("asym", [ANYTHING, LIST], 31), ("sym", [SKIP, SKIP], 20)])
 def test_without_an_award_within_the_limit_there_is_no_answer(variant: Any, reply: list[str], turns: int) -> None:
     state, model = run(reply * 20, variant=variant)
-    assert len(model.calls) == turns and ended(state) == (False, False, turns, False, 0)
+    assert len(model.calls) == turns and ended({**state, "board": board(state)}) == (False, False, turns, False, 0)
     assert state["decision"]["why"] == f"nobody was awarded within {turns} turns; no answer"
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
 
@@ -140,7 +140,7 @@ def test_a_peer_knows_its_own_facts_alone_and_everybody_what_was_shared() -> Non
 def test_thoughts_are_private_and_not_kept() -> None:
     state, model = run({"Beth": [ASK, award(3)], "Alex": [NO]}, values="on")
     assert not [asked for asked in model.calls if "I wonder about" in asked.text or "I look" in asked.text]
-    assert state["board"][0].text == ASK and state["board"][0].public == "Beth asks: does character 2 wear a brown hat?"
+    assert board(state)[0].text == ASK and board(state)[0].public == "Beth asks: does character 2 wear a brown hat?"
 
 
 def test_the_other_vocabulary_is_used_throughout() -> None:
@@ -185,7 +185,7 @@ def test_local_models_are_kept_to_actions_under_every_protocol(
     agents = 3 if variant == "sym" else None
     settings = WhoDunit(variant=variant, agents=agents, suspects=4, attributes=5, turns=3)
     state = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
-    assert not [message for message in state["board"] if message.attempt] and not state["world"]["cancelled"]
+    assert not [message for message in board(state) if message.attempt] and not state["world"]["cancelled"]
 
 
 @pytest.mark.parametrize("protocol", some(["nl", "cipher", "sde"], "cipher"))
@@ -196,7 +196,7 @@ def test_published_values_are_heard_under_their_words(protocol: str, store: Payl
     first, second = model.requests[0], model.requests[-1]
     assert not first.edits and bool(second.edits) == (protocol == "sde")
     assert any(isinstance(piece, Rows) for piece in second.prompt) == (protocol == "cipher")
-    assert state["board"][0].public is not None and state["board"][0].agent == "Beth"
+    assert board(state)[0].public is not None and board(state)[0].agent == "Beth"
 
 
 @pytest.mark.parametrize(
@@ -236,13 +236,13 @@ def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
         '"action" was "9"; it must be a number from 1 to 3.',
     ]
     assert [turns[-1].text for turns in (second, third)] == [f"{first[-1].text}\n\n{hint}" for hint in hints]
-    assert [message.attempt for message in state["board"][:3]] == [0, 1, 2] and state["world"]["turn"] == 3
+    assert [message.attempt for message in board(state)[:3]] == [0, 1, 2] and state["world"]["turn"] == 3
     assert len({asked.options["seed"] for asked in model.calls[:3]}) == 3
 
 
 def test_after_twenty_retries_the_game_is_cancelled_and_lost() -> None:
     state, model = run({"Beth": [ANYTHING], "Alex": ["Hm."] * 30})
-    assert len(model.calls) == 1 + 1 + RETRIES and ended(state) == (False, False, 2, True, 0)
+    assert len(model.calls) == 1 + 1 + RETRIES and ended({**state, "board": board(state)}) == (False, False, 2, True, 0)
     assert state["decision"]["why"] == (
         "the game was cancelled in turn 2: Alex could not be understood: "
         "There was no JSON object; end with one that holds your action.; no answer"
@@ -276,7 +276,7 @@ def test_a_turn_that_is_cut_is_asked_for_once_more_and_then_cancels_the_game_for
 def test_golden_intel_is_played_by_rule_and_tells_the_truth() -> None:
     state, model = run({"Beth": [ANYTHING, award(3)]}, golden=True)
     assert {asked.agent for asked in model.calls} == {"Beth"}
-    said = next(message for message in state["board"] if message.agent == "Alex")
+    said = next(message for message in board(state) if message.agent == "Alex")
     assert said.source == "rule" and not state["world"]["done"][1]["blunders"]
 
 

@@ -13,7 +13,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.state import current_messages
 from sottovoce.settings import CodeGen, Debate
-from tests.graphs.support import NEEDED, QUESTION
+from tests.graphs.support import NEEDED, QUESTION, board
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, held, model_of
 from tests.tables import each_row
 
@@ -75,7 +75,7 @@ def test_who_approves_all_changes_nothing(name: str) -> None:
         state = answered(graph)
 
     expected, _ = held(name, None)
-    assert (state["board"], state["decision"]) == (expected["board"], expected["decision"])
+    assert (board(state), state["decision"]) == (board(expected), expected["decision"])
 
 
 def test_an_award_waits_for_a_person_and_a_rejected_one_is_a_turn_in_which_nothing_was_said() -> None:

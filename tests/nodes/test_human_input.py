@@ -14,7 +14,7 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.setup import check_edges
 from sottovoce.settings import Debate
-from tests.graphs.support import KEYS, QUESTION
+from tests.graphs.support import KEYS, QUESTION, board
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, model_of
 
 
@@ -47,7 +47,7 @@ def test_several_people_of_a_round_are_asked_at_once_and_their_words_are_recorde
 
     state = answered(graph, agent_2="The answer is 21.", agent_3={"text": "The answer is 20."})
 
-    assert [(each.source, each.payload, each.text) for each in state["board"]] == [
+    assert [(each.source, each.payload, each.text) for each in board(state)] == [
         ("hosted", None, "The answer is 22."),
         ("human", None, "The answer is 21."),
         ("human", None, "The answer is 20."),
@@ -65,7 +65,7 @@ def test_any_seat_of_a_scheme_can_be_a_person_s(name: str, seat: str) -> None:
         said.append(model.replies.get(seat, model.replies.get("", []))[0])
         state = answered(graph, **dict.fromkeys(waiting, said[-1]))
 
-    spoken = [each for each in state["board"] if each.source == "human"]
+    spoken = [each for each in board(state) if each.source == "human"]
     assert [each.agent for each in spoken] == [seat] * len(said) and said
     assert seat not in {each.agent for each in model.calls}
 
@@ -78,7 +78,7 @@ def test_what_cannot_be_read_is_asked_for_again_and_is_an_abstention_in_the_end(
 
     state = answered(graph, agent_1="")
 
-    assert state["decision"]["answer"] is None and [each.asked for each in state["board"]] == ["", "answer"]
+    assert state["decision"]["answer"] is None and [each.asked for each in board(state)] == ["", "answer"]
 
 
 def test_a_reply_that_is_no_text_is_told_and_the_seat_waits_on() -> None:

@@ -17,7 +17,7 @@ from sottovoce.nodes.say import say
 from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
 from sottovoce.settings import Debate, ReAct
-from tests.graphs.support import KEYS, QUESTION, Once
+from tests.graphs.support import KEYS, QUESTION, Once, board
 from tests.nodes.support import Run, ask, framed, told
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, model_of
 from tests.tables import each_row
@@ -56,7 +56,7 @@ def test_what_is_said_again_at_temperature_0_is_drawn_with_another_seed_above_0(
     assert {each.options["temperature"] for each in redrawn} == {0.4}
     assert len({each.options["seed"] for each in model.calls}) == len(model.calls)
     assert state["interventions"][0]["temperature"] == 0.4
-    kept = [each.stats["temperature"] for each in state["board"] if "said again at temperature 0.4" in each.notes]
+    kept = [each.stats["temperature"] for each in board(state) if "said again at temperature 0.4" in each.notes]
     assert kept == [0.4] * len(again)
 
 
@@ -81,7 +81,7 @@ def test_a_note_is_read_by_everybody_from_then_on_and_who_was_held_back_speaks_a
     assert model.calls[0] not in later and later[0].agent == first
     assert later == model.calls[-len(later) :]
     assert {asked.agent for asked in later} >= set(speakers)
-    assert [(message.agent, message.act) for message in state["board"] if message.source == "rule"][:1] == [
+    assert [(message.agent, message.act) for message in board(state) if message.source == "rule"][:1] == [
         (f"monitor of {first}", "note")
     ]
     assert state["decision"] == played(name, None)[0]["decision"]
@@ -107,7 +107,7 @@ def test_who_is_muted_says_nothing_and_the_others_go_on(name: str) -> None:
 
     state, _ = played(name, Once("mute", agent, 0))
 
-    said = [message for message in state["board"] if (message.agent, message.round) == (agent, 0)][-2:]
+    said = [message for message in board(state) if (message.agent, message.round) == (agent, 0)][-2:]
     assert [(message.withdrawn, message.text, message.source) for message in said] == [
         (True, said[0].text, "model" if said[0].payload else "hosted"),
         (False, "", "rule"),
@@ -122,7 +122,7 @@ def test_a_muted_step_of_a_relay_is_not_done_even_where_it_took_two_calls() -> N
 
     state = graph.invoke(QUESTION, output_keys=KEYS)
 
-    first = [(message.act, message.text) for message in state["board"] if message.round == 0 and not message.withdrawn]
+    first = [(message.act, message.text) for message in board(state) if message.round == 0 and not message.withdrawn]
     assert first[:2] == [("step", ""), ("action", "")] and first[2][1].startswith("Invalid action")
 
 
@@ -139,7 +139,7 @@ def test_a_human_takes_the_seat_and_keeps_it() -> None:
 
     assert [(each["agent"], each["act"]) for each in asked] == [("agent_1", "answer"), ("agent_1", "revise")]
     assert QUESTION["question"] in asked[0]["turns"][-1][1] and "The answer is 22." in asked[1]["turns"][-1][1]
-    own = [message for message in state["board"] if message.agent == "agent_1"]
+    own = [message for message in board(state) if message.agent == "agent_1"]
     assert [(message.source, message.withdrawn) for message in own] == [
         ("hosted", True),
         ("human", False),
@@ -181,6 +181,6 @@ def test_acts_that_belong_together_are_looked_at_before_they_are_acted_on() -> N
     assert seen == [["zoe", "Bob"], ["zoe", "Bob"]] and harvests == [1]
     assert (
         told(current_messages(cast(Discussion, state))) == [("zoe", "10 tons"), ("Bob", "10 tons")]
-        and len(state["board"]) == 4
+        and len(board(state)) == 4
     )
     assert [(each["agent"], each["what"]) for each in state["interventions"]] == [("zoe, Bob", "reset")]

@@ -14,7 +14,7 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import RESTORED, Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
-from tests.graphs.support import KEYS, NEEDED, OF_CMD, QUESTION, Once, calls, texts
+from tests.graphs.support import KEYS, NEEDED, OF_CMD, QUESTION, Once, board, calls, texts
 from tests.nodes.support import Run, ask, framed, told
 from tests.tables import each_row
 
@@ -63,7 +63,7 @@ def never(run: Any, state: Any, messages: Sequence[Message]) -> None:
 def test_a_watch_that_lets_everything_pass_changes_no_discussion(name: str) -> None:
     (state, model), (plain, unwatched) = held(name, never), held(name, None)
 
-    assert (state["board"], state["decision"]) == (plain["board"], plain["decision"])
+    assert (board(state), state["decision"]) == (board(plain), plain["decision"])
     asked = [{(each.agent, each.act, each.round): each.turns for each in every.calls} for every in (model, unwatched)]
     assert asked[0] == asked[1]
     assert state["pending"] == {}
@@ -78,7 +78,7 @@ def test_what_is_done_again_is_the_next_attempt_and_the_discussion_goes_on_as_if
     (state, model), (plain, unwatched) = held(name, Once("again", first, 1)), held(name, None)
 
     assert texts(state) == texts(plain) and state["decision"] == plain["decision"]
-    again = [message for message in state["board"] if (message.agent, message.round) == (first, 1)]
+    again = [message for message in board(state) if (message.agent, message.round) == (first, 1)]
     cold = scheme(name).settings.default_temperature == 0
     notes = [("withdrawn: it looks wrong",), ("said again at temperature 0.7",) if cold else ()]
     assert [(message.attempt, message.notes) for message in again] == [*enumerate(notes)]
@@ -109,8 +109,8 @@ def test_a_reset_takes_a_discussion_back_to_the_beginning_of_its_round(name: str
     agents = SCRIPTS[name][0]["agents"]
     assert len(model.calls) == len(unwatched.calls) + agents
     assert state["epochs"] == [[1, 0]] and state["round"] == plain["round"]
-    assert [told([message])[0] for message in current_messages(state)] == told(plain["board"])
-    withdrawn = [message for message in state["board"] if message.epoch == 0 and message.round == 1]
+    assert [told([message])[0] for message in current_messages(state)] == told(board(plain))
+    withdrawn = [message for message in board(state) if message.epoch == 0 and message.round == 1]
     assert [message.agent for message in withdrawn] == [f"agent_{i + 1}" for i in range(agents)]
     assert [message.notes for message in withdrawn if message.agent == "agent_2"] == [("withdrawn: it looks wrong",)]
     assert state["decision"] == plain["decision"]
@@ -148,7 +148,7 @@ def test_a_reset_in_the_first_round_begins_the_discussion_anew(name: str, agent:
     (state, model), (plain, unwatched) = held(name, Once("reset", agent, 0)), held(name, None)
 
     assert state["epochs"] == [[0, 0]] and len(model.calls) == len(unwatched.calls) + more
-    assert told(current_messages(state)) == told(plain["board"])
+    assert told(current_messages(state)) == told(board(plain))
     assert state["decision"] == plain["decision"]
 
 
@@ -163,7 +163,7 @@ def test_who_was_asked_again_while_another_reset_the_round_is_heard_no_more(rese
 
     assert state["epochs"] == [[0, 0]] and state["pending"] == {} and len(model.calls) == 3 * 3 + 1
     assert {message.epoch for message in current_messages(state)} == {1}
-    late = [message.attempt for message in state["board"] if (message.agent, message.epoch) == (speaks, 0)]
+    late = [message.attempt for message in board(state) if (message.agent, message.epoch) == (speaks, 0)]
     assert late == [0, 1]
 
 
@@ -193,7 +193,7 @@ def test_keys_that_are_restored_go_back_and_others_stay() -> None:
 
     state = frame.graph.compile().invoke(QUESTION, output_keys=["fish", "resets", "epochs", "board"])
 
-    assert (state["fish"], state["resets"], len(state["epochs"]), len(state["board"])) == (9, 2, 2, 3)
+    assert (state["fish"], state["resets"], len(state["epochs"]), len(board(state))) == (9, 2, 2, 3)
 
 
 @pytest.mark.parametrize("node", ["agent_1", "watch_agent_1", "reset", "close_round"])
@@ -208,5 +208,5 @@ def test_a_watched_run_that_was_stopped_goes_on_as_if_unbroken(node: str) -> Non
 
     state = graph.invoke(None, THREAD, output_keys=KEYS)
 
-    assert (state["board"], state["decision"]) == (expected["board"], expected["decision"])
+    assert (board(state), state["decision"]) == (board(expected), expected["decision"])
     assert len(model.calls) == 9

@@ -16,6 +16,7 @@ from sottovoce.nodes.say import say
 from sottovoce.nodes.setup import close_round
 from sottovoce.nodes.state import Discussion, Update, attempt_of, current_messages, marked, reset
 from tests.graphs.support import KEYS, QUESTION, InOrder
+from tests.graphs.support import board as board_of
 from tests.nodes.support import NAMES, Failing, Run, ask, framed, places, run_of, state_of, told
 
 
@@ -42,7 +43,7 @@ def test_agents_side_by_side_stand_in_the_order_of_the_settings_whoever_was_firs
         frame.graph.add_edge("next_round", name)
         frame.act(name, talk, to="close_round")
 
-    board = held(frame)["board"]
+    board = board_of(held(frame))
 
     assert [message.agent for message in board] == NAMES
     assert [message.order for message in board] == [0, 1, 2, 3]
@@ -68,8 +69,8 @@ def test_an_agent_speaks_several_times_in_a_round_in_one_act_and_is_heard_each_t
     state = held(circle(model, 7))
 
     assert [message.agent for message in current_messages(state)] == [NAMES[turn % 3] for turn in range(7)]
-    assert [message.turn for message in state["board"]] == list(range(7))
-    assert {message.attempt for message in state["board"]} == {0}
+    assert [message.turn for message in board_of(state)] == list(range(7))
+    assert {message.attempt for message in board_of(state)} == {0}
     assert len({asked.options["seed"] for asked in model.calls}) == 7
 
 
@@ -114,7 +115,7 @@ def test_a_node_that_a_loop_runs_again_takes_the_next_attempt_and_the_last_is_he
 
     assert [place.attempt for place in places(model)] == [0, 1, 2]
     assert len({asked.options["seed"] for asked in model.calls}) == 3
-    assert told(state["board"]) == [("zoe", f"The answer is {i}.") for i in range(3)]
+    assert told(board_of(state)) == [("zoe", f"The answer is {i}.") for i in range(3)]
     assert told(current_messages(state)) == [("zoe", "The answer is 2.")]
 
 

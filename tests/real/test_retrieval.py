@@ -17,6 +17,7 @@ from sottovoce.nodes.madra import AGREE, SELECT
 from sottovoce.nodes.madra_readers import selected
 from sottovoce.nodes.react import steps_of
 from sottovoce.settings import MADRA, ReAct
+from tests.graphs.support import board as board_of
 
 pytestmark = pytest.mark.real
 
@@ -31,7 +32,7 @@ def test_a_choice_of_evidence_and_a_verdict_are_never_malformed(smollm2: LoadedM
     graph = create_madra(settings, models=model(smollm2)).compile()
     (question,) = about_the_world("fact", 1, seed=7)
 
-    board: Any = graph.invoke(question, output_keys=["board"])["board"]
+    board = board_of(graph.invoke(question, output_keys=["board"]))
 
     choices = [message.full_text for message in board if message.act == SELECT]
     assert len(choices) == 2
