@@ -33,7 +33,7 @@ from sottovoce.channels.message import words
 from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.core.any_types import Keywords, Unimported, Untyped
 from sottovoce.core.bounds import Size, Thinking
-from sottovoce.core.errors import UsageError, nearest
+from sottovoce.core.errors import PayloadError, UsageError, nearest
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import one_line
 from sottovoce.core.thoughts import THOUGHTS, Markers
@@ -305,6 +305,18 @@ class HookedChatModel(BaseChatModel):
 
     def _load(self, ref: PayloadRef) -> Payload:
         return ref.load(self.store)
+
+    def unread(self, turns: Sequence[Turn]) -> tuple[str, ...]:
+        """Return a note on each message of a prompt that was read in words, since its payload is lost."""
+        parts = [part for turn in turns for part in turn.parts if not isinstance(part, str)]
+        heard = [part.message for part in parts if not part.in_public]
+        notes = dict[str, None]()
+        for message in heard:
+            try:
+                _ = message.latent and self._load(message.latent)
+            except PayloadError:
+                notes[f"read {message.agent} of round {message.round + 1} in words: its payload is lost"] = None
+        return tuple(notes)
 
     def _with_readable_messages(self, turns: Sequence[Turn]) -> list[Turn]:
         """Return the turns, with messages of lost payloads as words if the store or a protocol of words allows it."""

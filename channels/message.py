@@ -26,6 +26,8 @@ RARE_REFS = ("measured", "thoughts_payload")
 """The references that few messages have."""
 EDITED = "edited since, heard in words"
 """The note on a message whose text was edited, so that its payload no longer belongs to it."""
+EXCHANGED = "its payload was put there by an edit"
+"""The note on a message with tensors that no agent of the discussion said."""
 
 
 class Place(NamedTuple):

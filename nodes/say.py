@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import Ask, Call, is_hooked
 from sottovoce.agents.convert import said
-from sottovoce.agents.hooked import WORDS
+from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import EMPTY, REFUSAL
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
@@ -224,11 +224,12 @@ def _attempt(
     if resampled is not None and message.source != HUMAN:
         notes, numbers = (*notes, f"said again at temperature {resampled:g}"), {**numbers, "temperature": resampled}
     donors, donor_notes = donated(turns)
+    unread = call.model.unread(turns) if isinstance(call.model, HookedChatModel) else ()
     return replace(
         message,
         measured=measured(reply, message.text, run.store),
         guided=(ask.response_format.after or "whole") if ask.response_format and message.payload else "",
-        notes=(*message.notes, *notes, *donor_notes),
+        notes=(*message.notes, *notes, *donor_notes, *unread),
         stats={**message.stats, **numbers},
         donors=donors,
     )

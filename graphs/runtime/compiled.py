@@ -9,6 +9,7 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 from itertools import chain
 from typing import Any, get_type_hints
 
@@ -21,9 +22,9 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Overwrite, StateSnapshot, StateUpdate
 
-from sottovoce.channels.board import OVERWRITE, Board
+from sottovoce.channels.board import OVERWRITE, Board, validated
 from sottovoce.channels.input_channel import InputChannel, RemovableValue, is_nested
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import EXCHANGED, Message
 from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
@@ -144,7 +145,8 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
             )
 
     def _checked_edits(self, snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]) -> Supersteps:
-        whole = with_siblings(self.builder, snapshot, supersteps)
+        marked = [[_marked(edit, snapshot) for edit in edits] for edits in supersteps]
+        whole = with_siblings(self.builder, snapshot, marked)
         self._check_edit(snapshot, [*chain.from_iterable(whole)])
         return whole
 
@@ -204,6 +206,26 @@ def as_json(value: Any) -> Any:  # Any: what LangGraph streams or returns
             value = {**value, FIRST: _opened(value[FIRST])}
         return {key: as_json(each) for key, each in value.items()}
     return type(value)(map(as_json, value)) if type(value) in (list, tuple) else value
+
+
+def _marked(edit: StateUpdate, snapshot: StateSnapshot) -> StateUpdate:
+    """Return an edit with a note on messages whose tensors nobody said; the board itself marks changed texts."""
+    values: Any = edit.values
+    written = values.get("board") if isinstance(values, Mapping) else None
+    if not isinstance(written, list):
+        return edit
+    known = {message.payload.sha256 for message in snapshot.values.get("board", []) if message.payload}
+    known |= {each["payload"]["sha256"] for task in snapshot.tasks for each in _said(task.result) if each["payload"]}
+    board = []
+    for message in map(validated, written):
+        changed = message.latent is not None and message.latent.sha256 not in known
+        notes = dict.fromkeys((*message.notes, EXCHANGED) if changed else message.notes)
+        board.append(replace(message, notes=tuple(notes)).to_dict())
+    return edit._replace(values={**values, "board": board})
+
+
+def _said(result: Any) -> list[Any]:  # Any: as LangGraph has it
+    return result.get("board") or [] if isinstance(result, dict) else []
 
 
 def _opened(update: Update) -> Update:

@@ -11,6 +11,8 @@ from langgraph.types import Command, StateUpdate
 from typing_extensions import TypedDict
 
 from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import EXCHANGED
+from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import RequestError
 from sottovoce.graphs.cmd import create_cmd
 from sottovoce.graphs.debate import create_debate
@@ -77,6 +79,18 @@ def test_an_edit_of_a_step_in_the_history_is_a_branch_with_the_other_replies() -
     assert said(graph, edited) == {"agent_1": "The answer is 21.", "agent_2": "2 in 0. Answer: 0"}
 
 
+def test_tensors_that_an_edit_exchanged_are_marked_as_a_changed_text_is() -> None:
+    graph = debating(marked(2, 1), saver=InMemorySaver(), rounds=1)
+    graph.invoke(QUESTION, THREAD, interrupt_after=["agent_1", "agent_2"])
+    ref = PayloadRef("cipher", "a" * 64, text_digest("The answer is 21."), 3, 99)
+    edit = {**WRITTEN, "attempt": 1, "payload": ref.to_dict()}
+    graph.update_state(THREAD, {"board": [edit]}, as_node="agent_1")
+    again = {**edit, "attempt": 2}
+    graph.update_state(THREAD, {"board": [again]}, as_node="agent_1")
+    notes = [message.notes for message in board(graph.get_state(THREAD).values) if message.agent == "agent_1"]
+    assert notes == [(), (EXCHANGED,), ()]  # the second edit repeats what stands there
+
+
 def watched() -> Graph:
     graph = create_debate(Debate(agents=2, rounds=1), models=marked(2, 1), watch=lambda run, state, messages: None)
     return graph.compile(checkpointer=InMemorySaver())
@@ -120,7 +134,7 @@ def test_an_edit_of_a_discussion_inside_another_graph_keeps_its_replies() -> Non
         ([("round", 0)], "agent_1", r"the edit is [('round', 0)]; expected a dict"),
         ({"round": 0}, "agent_9", "as_node: unknown node 'agent_9'; the nearest known one is 'agent_2'"),
         ({"round": 0}, ["agent_1"], "as_node: unknown node ['agent_1']"),
-        ({"board": ["x" * 9999]}, "next_round", "x …, which is not of its type: a message for the board is "),
+        ({"board": ["x" * 9999]}, "next_round", "x …; expected its fields, as the state shows them"),
     ],
 )
 def test_an_edit_of_a_wrong_type_is_one_line(values: Any, as_node: Any, expected: str) -> None:

@@ -74,6 +74,13 @@ def test_a_lost_payload_is_told_with_its_message_and_heard_in_words_where_that_i
     run = go_on(tmp_path / "run", lost="words")
 
     assert run.status == "done" and {message.round for message in run.only.messages} == {0, 1}
+    # It was a line of the log alone.
+    noted = {
+        each.round
+        for each in run.only.messages
+        if "read agent_1 of round 1 in words: its payload is lost" in each.notes
+    }
+    assert noted == {1}
 
 
 @pytest.mark.parametrize("how", [remove])
