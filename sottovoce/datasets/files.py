@@ -23,18 +23,16 @@ from sottovoce.datasets.table_reader import (
     ENDINGS,
     MARK,
     Broken,
-    Bytes,
     DataFile,
     Row,
+    TextFile,
     Values,
     binary,
-    items,
     listed,
     not_empty,
     parquet,
     split_csv,
     split_lines,
-    text_lines,
 )
 
 ID = re.compile(r"([\w.-]+/[\w.-]+?)(?:@([\w./-]*))?")
@@ -58,30 +56,29 @@ def read_published(path: Path, data: DataSet, part: str = "") -> Iterator[DataFi
         if path.suffix.lower() == ".parquet":  # as the hub has them
             yield parquet(file, name)
             return
-        content, lines = text_lines(file, name)
-        noun, rows = _split(content, lines, name, data)
+        text = TextFile(file, name)
+        noun, rows = _split(text, data)
         rows = not_empty(rows, f"{name} contains no row; expected {data.shape}")
-        yield DataFile(name, None, rows, content.digest, noun)
+        yield DataFile(name, None, rows, text.digest, noun)
 
 
-def _split(content: Bytes, lines: Iterator[str], name: str, data: DataSet) -> tuple[str, Iterator[Row]]:
+def _split(text: TextFile, data: DataSet) -> tuple[str, Iterator[Row]]:
     """Return the noun for counting rows ("line" or "row"), and the rows."""
-    start = content.first.decode(errors="replace").removeprefix(MARK)
+    start = text.first.decode(errors="replace").removeprefix(MARK)
     begins = start.lstrip()[:1]
     if begins == "[" and not data.columns:
-        return "row", listed(items(content, name))
-    if not begins and not data.is_csv:
-        return "line", split_lines(lines)
-    if begins == "{":
-        within = data.within and _is_one_object(start, data.within)
-        return ("row", listed(items(content, name, data.within))) if within else ("line", split_lines(lines))
-    if not data.is_csv and begins:
-        raise UsageError(f"{name} is not JSON: it begins with {shortened(start, 40)!r}; expected {data.shape}")
+        return "row", listed(text.items())
+    if begins == "{" and data.within and _is_one_object(start, data.within):
+        return "row", listed(text.items(data.within))
+    if begins == "{" or not (begins or data.is_csv):
+        return "line", split_lines(text.lines())
+    if not data.is_csv:
+        raise UsageError(f"{text.name} is not JSON: it begins with {shortened(start, 40)!r}; expected {data.shape}")
     if data.tabs:
-        return "line", _split_tabs(lines, data)
-    header, rows = split_csv(lines, name, data.columns)
+        return "line", _split_tabs(text.lines(), data)
+    header, rows = split_csv(text.lines(), text.name, data.columns)
     if header and not {*data.row} & {*header[1]}:
-        raise UsageError(f"{name} has the columns {', '.join(map(repr, header[1]))}; expected {data.shape}")
+        raise UsageError(f"{text.name} has the columns {', '.join(map(repr, header[1]))}; expected {data.shape}")
     return "line", rows
 
 
@@ -112,8 +109,8 @@ def _with_aliases(folder: Path, data: DataSet, part: str) -> Iterator[DataFile]:
     name = f"{data.name} file {str(folder / data.aliases_in)!r}"
     names, broken = dict[str, list[str]](), Broken(name)
     with binary(folder / data.aliases_in, name) as file:
-        content, lines = text_lines(file, name)
-        for line, read in split_lines(lines):
+        aliases = TextFile(file, name)
+        for line, read in split_lines(aliases.lines()):
             with broken.at(line):
                 found = read()
                 if not isinstance(found.get("aliases"), list):
@@ -127,7 +124,7 @@ def _with_aliases(folder: Path, data: DataSet, part: str) -> Iterator[DataFile]:
 
     with read_published(folder / f"{split}.json", data) as own:
         rows = ((number, partial(named, read)) for number, read in own.rows)
-        both = lambda: hashlib.sha256(f"{own.digest()} {content.digest()}".encode()).hexdigest()  # noqa: E731
+        both = lambda: hashlib.sha256(f"{own.digest()} {aliases.digest()}".encode()).hexdigest()  # noqa: E731
         yield replace(own, rows=rows, digest=both)
 
 

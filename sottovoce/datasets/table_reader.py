@@ -2,7 +2,7 @@
 
 JSON Lines (.jsonl, .ndjson), one object a line; a JSON list (.json); CSV (.csv, .tsv) with a header row, separated by
 commas, semicolons or tabs; or Parquet (.parquet). Texts are UTF-8, or UTF-16 with its mark, as Excel writes it.
-Only as many rows are read as are asked for, and no line is longer than LONGEST_LINE.
+Only as many rows are read as are asked for, but a JSON list as a whole; no line is longer than LONGEST_LINE.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ MARK = "\ufeff"
 """The byte order mark, with which some editors begin a UTF-8 file."""
 STDIN = Path("-")
 """Instead of a file: stdin, as JSON Lines."""
+LARGEST_LIST = 2**30
+"""Bytes of a JSON list, which is read as a whole and takes several times as much memory."""
 LONGEST = 400  # characters of a row's error, which may quote a document
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 SIGNATURES = {
@@ -62,31 +64,71 @@ class DataFile:
     """The word for a row in errors: a line, or a row of a JSON list."""
 
 
-class Bytes:
-    """The bytes of an open file, read once, and the digest of those that were read."""
+class TextFile:
+    """An open text file, read once, line by line or as a whole, and the digest of the bytes that were read."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        """Take a file at its beginning, and look at its first line; stdin cannot go back."""
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """Take a file at its beginning, and look at its first line; stdin cannot go back.
+
+        Raises:
+            UsageError: the file is of another kind by its first bytes.
+        """
+        self.name, self._file, self._hash = name, file, hashlib.sha256()
         self.first = file.readline(LONGEST_LINE + 1)
         """The first line, or the beginning of a long one."""
-        self._parts = [io.BytesIO(self.first), file]
-        self._hash = hashlib.sha256()
+        for signature, what in SIGNATURES.items():
+            if self.first.startswith(signature):
+                raise UsageError(f"{name} is {what}")
+        if self.first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            try:
+                self._file = io.BytesIO((self.first + file.read()).decode("utf-16").encode())
+            except UnicodeError as error:
+                raise UsageError(f"{name} is damaged UTF-16: {error}; save it as UTF-8") from error
+            self.first = self._file.readline(LONGEST_LINE + 1)
+        elif b"\0" in self.first[:2]:
+            order = "BE" if self.first[0] == 0 else "LE"
+            raise UsageError(f"{name} is UTF-16 without a mark; {CONVERT.format('UTF-16' + order)}")
 
-    def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, as `ijson` takes them."""
-        return self._hashed(self._parts[0].read(size) or self._parts[1].read(size))
+    def lines(self) -> Iterator[str]:
+        """Yield the lines with their ends, decoded one by one.
 
-    def readline(self, size: int) -> bytes:
-        """Return the next line, or so many bytes of it."""
-        return self._hashed(self._parts[0].readline(size) or self._parts[1].readline(size))
+        Raises:
+            UsageError: a line is longer than LONGEST_LINE, or is not UTF-8.
+        """
+        line, number, read = self.first, 1, 0
+        while line:
+            where = f"line {number} of {self.name}"
+            if len(line) > LONGEST_LINE:
+                raise UsageError(f"{where} is longer than {amount(LONGEST_LINE)}; expected a row a line")
+            self._hash.update(line)
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                at = f"{error.reason} at byte {read + error.start}, line {number}"
+                raise UsageError(f"{self.name} is not UTF-8: {at}; {CONVERT.format('WINDOWS-1252')}") from error
+            yield text.removeprefix(MARK) if number == 1 else text
+            line, number, read = self._file.readline(LONGEST_LINE + 1), number + 1, read + len(line)
+
+    def items(self, within: str = "") -> list[JSONValue]:
+        """Return the items of the file's one JSON list; `within` is its key, if it is within an object.
+
+        Raises:
+            UsageError: the file is not JSON, or larger than LARGEST_LIST.
+        """
+        if self._file.seekable():
+            if self._file.seek(0, io.SEEK_END) > LARGEST_LIST:
+                most = amount(LARGEST_LIST)
+                raise UsageError(f"{self.name} is one JSON value of more than {most}; expected JSON Lines for so much")
+            self._file.seek(len(self.first))
+        data = self.first + self._file.read()
+        self._hash.update(data)
+        found = json_of(data, self.name)
+        found = found.get(within) if within and isinstance(found, dict) else found
+        return found if isinstance(found, list) else []
 
     def digest(self) -> str:
         """Return the sha256 of what was read, in hexadecimal."""
         return self._hash.hexdigest()
-
-    def _hashed(self, data: bytes) -> bytes:
-        self._hash.update(data)
-        return data
 
 
 class Broken:
@@ -129,14 +171,14 @@ def read_rows(path: Path, purpose: str) -> Iterator[DataFile]:
         if form == ".parquet":
             yield parquet(file, name)
             return
-        data, lines = text_lines(file, name)
-        header, noun, rows, lacks = None, "line", split_lines(lines), "is empty; expected rows"
+        text = TextFile(file, name)
+        header, noun, rows, lacks = None, "line", split_lines(text.lines()), "is empty; expected rows"
         if form == ".json":
-            noun, rows, lacks = "row", listed(items(data, name)), "contains no list of rows; expected one JSON list"
+            noun, rows, lacks = "row", listed(text.items()), "contains no list of rows; expected one JSON list"
         elif form in (".csv", ".tsv"):
-            header, rows = split_csv(lines, name)
+            header, rows = split_csv(text.lines(), name)
             lacks = "has a header and no row; expected rows" if header else lacks
-        yield DataFile(name, header, not_empty(rows, f"{name} {lacks}"), data.digest, noun)
+        yield DataFile(name, header, not_empty(rows, f"{name} {lacks}"), text.digest, noun)
 
 
 @contextmanager
@@ -173,43 +215,7 @@ def read_text(path: Path, name: str) -> str:
         UsageError: there is no such file, it cannot be read, or it is not UTF-8.
     """
     with binary(path, name) as file:
-        return "".join(text_lines(file, name)[1])
-
-
-def text_lines(file: BinaryIO, name: str) -> tuple[Bytes, Iterator[str]]:
-    """Return the bytes of a text file, as UTF-8, and its lines with their ends, decoded one by one.
-
-    Raises:
-        UsageError: the file is of another kind by its first bytes.
-    """
-    data = Bytes(file)
-    for signature, what in SIGNATURES.items():
-        if data.first.startswith(signature):
-            raise UsageError(f"{name} is {what}")
-    if data.first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        try:
-            data = Bytes(io.BytesIO((data.first + file.read()).decode("utf-16").encode()))
-        except UnicodeError as error:
-            raise UsageError(f"{name} is damaged UTF-16: {error}; save it as UTF-8") from error
-    elif b"\0" in data.first[:2]:
-        order = "BE" if data.first[0] == 0 else "LE"
-        raise UsageError(f"{name} is UTF-16 without a mark; {CONVERT.format('UTF-16' + order)}")
-    return data, _lines(data, name)
-
-
-def _lines(data: Bytes, name: str) -> Iterator[str]:
-    number = read = 0
-    while line := data.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            raise UsageError(f"line {number} of {name} is longer than {amount(LONGEST_LINE)}; expected a row a line")
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            where = f"{error.reason} at byte {read + error.start}, line {number}"
-            raise UsageError(f"{name} is not UTF-8: {where}; {CONVERT.format('WINDOWS-1252')}") from error
-        yield text.removeprefix(MARK) if number == 1 else text
-        read += len(line)
+        return "".join(TextFile(file, name).lines())
 
 
 def split_lines(lines: Iterable[str]) -> Iterator[Row]:
@@ -226,20 +232,6 @@ def _item(value: JSONValue) -> Values:
     if not isinstance(value, dict):
         raise UsageError(f"found {type(value).__name__}; expected an object")
     return value
-
-
-def items(data: Bytes, name: str, within: str = "") -> Iterator[JSONValue]:
-    """Yield the items of a JSON list one by one; `within` is its key, if it is within an object.
-
-    Raises:
-        UsageError: the file is not JSON.
-    """
-    import ijson  # late: only lists need it
-
-    try:
-        yield from ijson.items(data, f"{within}.item" if within else "item", use_float=True)
-    except (ijson.JSONError, UnicodeError) as error:
-        raise UsageError(f"{name} is not JSON: {first_line(error)}") from error
 
 
 def parquet(file: BinaryIO, name: str) -> DataFile:
@@ -278,7 +270,7 @@ def _object(line: str) -> Values:
     return values
 
 
-def json_of(text: str, name: str) -> JSONValue:
+def json_of(text: str | bytes, name: str) -> JSONValue:
     """Parse JSON; a UsageError if the text is not JSON."""
     try:
         return json.loads(text, parse_constant=_no_number)

@@ -291,12 +291,10 @@ def test_another_form_is_named_with_its_conversion(tmp_path: Path, name: str, co
 # Long files
 
 
-@pytest.mark.parametrize("name", ["q.jsonl", "q.csv", "q.json"])
+@pytest.mark.parametrize("name", ["q.jsonl", "q.csv"])
 def test_three_rows_of_a_long_file_cost_what_three_rows_cost(tmp_path: Path, name: str) -> None:
-    row = {"q.jsonl": '{{"question": "{} + 1?"}}\n', "q.csv": "{} + 1?\n", "q.json": '{{"question": "{} + 1?"}},\n'}[
-        name
-    ]
-    start = {"q.jsonl": "", "q.csv": "question\n", "q.json": "["}[name]
+    row = {"q.jsonl": '{{"question": "{} + 1?"}}\n', "q.csv": "{} + 1?\n"}[name]
+    start = {"q.jsonl": "", "q.csv": "question\n"}[name]
     broken = "\n{" * 9  # what would be refused if it were read
     (tmp_path / name).write_text(start + "".join(row.format(i) for i in range(900)) + broken)
 
@@ -329,3 +327,13 @@ def test_a_line_of_more_than_16_mb_is_refused_without_reading_on(tmp_path: Path)
     assert (
         told == f"line 2 of question file 'q.jsonl' is longer than {LONGEST_LINE / 1e6:.3g} MB; expected a row a line"
     )
+
+
+def test_a_json_list_of_more_than_1_gb_is_refused_without_reading_it(tmp_path: Path) -> None:
+    with (tmp_path / "q.json").open("wb") as file:
+        file.write(b"[\n")
+        file.truncate(2**33)
+
+    told = refused(tmp_path / "q.json")
+
+    assert told == "question file 'q.json' is one JSON value of more than 1.07 GB; expected JSON Lines for so much"
