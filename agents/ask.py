@@ -16,7 +16,7 @@ from langchain_core.runnables.config import merge_configs
 
 from sottovoce.agents.convert import block, in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, spoken, structured, within
+from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, structured, within
 from sottovoce.agents.parameters import Refused, cut_at
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Part, Place, Turn, words
@@ -47,11 +47,6 @@ class Ask:
 
     thinks: bool = True
     """False if a model that thinks is to reply without thoughts."""
-
-    @property
-    def prefill_text(self) -> str:
-        """The text of `prefill`."""
-        return words(self.prefill)
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,9 @@ class Call:
 
     def _finished(self, reply: BaseMessage, sent: dict[str, Keywords], notes: list[str]) -> AIMessage:
         """Return a reply with notes on it, cut at the stop strings if its server refused them."""
-        message = spoken(reply)
+        message = (
+            reply if isinstance(reply, AIMessage) else AIMessage(str(reply.text))
+        )  # whatever role a server gave it
         if is_hooked(self.model):
             return message
         return noted(message if "stop" in sent else cut_at(message, self.ask.stop), notes)
@@ -129,7 +126,7 @@ class Call:
         standard = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
         options: dict[str, Any] = {name: value for name, value in standard.items() if value is not None}
         if not is_hooked(self.model):
-            return in_words(ask.turns, ask.prefill_text), options | structured(self.model, ask.response_format)
+            return in_words(ask.turns, words(ask.prefill)), options | structured(self.model, ask.response_format)
         ours: dict[str, Any] = {
             "speaks": ask.protocol,
             "prefill": ask.prefill if isinstance(ask.prefill, str) else [block(part) for part in ask.prefill],

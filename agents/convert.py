@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 HEARD = "heard"
 NOTHING = "(nothing)"
-"""The text sent instead of an empty one."""
 MESSAGES: dict[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 ROLES: dict[str, Role] = {
     "system": "system",

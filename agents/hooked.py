@@ -59,7 +59,6 @@ OF_CALLS = (
     *("temperature", "top_p", "top_k", "repetition_penalty", "max_tokens", "seed", "stop"),
     *("speaks", "silent", "thinking", "prefill", "response_format", "tools", "tool_choice"),
 )
-"""Arguments of a call."""
 CACHED = ("loaded", "channel", "payloads")
 """Properties that a copy computes for itself, from fields that may be others."""
 
@@ -410,7 +409,6 @@ class HookedChatModel(BaseChatModel):
             return thoughts_of(stream.reply(), self.loaded, self._recorder_of_thoughts(**kwargs))
 
     async def _athink(self, messages: list[BaseMessage], **kwargs: Any) -> Thoughts | None:
-        """Return what `_think` returns, without blocking the event loop."""
         if (request := await asyncio.to_thread(self.thinking_request, messages, **kwargs)) is None:
             return None if self._is_silent(**kwargs) else skipped(self.loaded)
         with Stream(self.loaded.engine, request, self.timeout) as stream:

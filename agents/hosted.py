@@ -94,19 +94,14 @@ def structured(model: BaseChatModel, form: Form | None) -> dict[str, Untyped]:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def cut_reply(model: BaseChatModel, error: Exception) -> AIMessage | None:
+def cut_reply(model: BaseChatModel, error: Exception) -> BaseMessage | None:
     """Return the reply so far, which the error for a cut reply in a format holds; None for any other error."""
     if (why := CUT.get(type(error).__name__)) is None:
         return None
     completion, read = getattr(error, "completion", None), getattr(model, "_create_chat_result", None)
-    reply = spoken(read(completion).generations[0].message) if completion and read else AIMessage("")
+    reply: BaseMessage = read(completion).generations[0].message if completion and read else AIMessage("")
     reply.response_metadata["finish_reason"] = why
     return reply
-
-
-def spoken(reply: BaseMessage) -> AIMessage:
-    """Return the reply as an AIMessage, whatever role the server gave it."""
-    return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.text))
 
 
 def noted(reply: AIMessage, notes: Sequence[str]) -> AIMessage:
@@ -197,17 +192,13 @@ def status_of(error: BaseException) -> int | None:
 
 def failure(error: BaseException) -> str | None:
     """Return one line about a hosted model's error: the model and the provider's message; None for other errors."""
+    advice = ""
+    if isinstance(error, BROKEN) or str(error).startswith(NO_REPLY):  # a proxy's page, a login page, half a reply
+        advice = "; its server sent a reply that the client cannot read: check that the address is the provider's"
     for note in getattr(error, "__notes__", ()):
         if note.startswith(NOTE):
-            return f"{note.removeprefix(NOTE)} failed: {type(error).__name__}: {_said(error)}{_unreadable(error)}"
+            return f"{note.removeprefix(NOTE)} failed: {type(error).__name__}: {_said(error)}{advice}"
     return None
-
-
-def _unreadable(error: BaseException) -> str:
-    """Return advice if a client failed on the server's reply, such as a proxy's page, a login page or half a reply."""
-    if not isinstance(error, BROKEN) and not str(error).startswith(NO_REPLY):
-        return ""
-    return "; its server sent a reply that the client cannot read: check that the address is the provider's"
 
 
 class _Named(BaseCallbackHandler):
@@ -266,7 +257,6 @@ class _KeepsThoughts:
 
 
 def _keep_thoughts(source: Untyped, message: BaseMessage) -> None:
-    """Copy the thoughts of a server's message or piece to LangChain's."""
     for name in (REASONING, "reasoning") if isinstance(source, dict) else ():
         if isinstance(source.get(name), str):
             message.additional_kwargs.setdefault(REASONING, source[name])

@@ -65,7 +65,10 @@ class Refused:
             raise error
         with self._lock:
             known = self.by_model.setdefault(_key(model), {})
-            notes = [_note(name, instead) for name, instead in found.items() if name not in known]
+            new = {
+                name: f"sent as `{instead}`" if instead else "left out from now on" for name, instead in found.items()
+            }
+            notes = [f"its server refuses `{name}`, which is {fate}" for name, fate in new.items() if name not in known]
             known |= {name: "" if known.get(name) in sent else instead for name, instead in found.items()}
         return notes
 
@@ -96,10 +99,6 @@ def cut_at(reply: AIMessage, stop: Iterable[str]) -> AIMessage:
     ends = [at for each in stop if (at := text.find(each)) >= 0]
     kept = {**reply.additional_kwargs, **({REASONING: thoughts} if thoughts else {})}
     return reply.model_copy(update={"content": text[: min(ends)], "additional_kwargs": kept}) if ends else reply
-
-
-def _note(name: str, instead: str) -> str:
-    return f"its server refuses `{name}`, which is " + (f"sent as `{instead}`" if instead else "left out from now on")
 
 
 def _own(model: BaseChatModel, names: Iterable[str]) -> dict[str, Keywords]:

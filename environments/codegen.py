@@ -47,7 +47,6 @@ BEST = re.compile(
     r"\bbest\b[\s*_`]{0,8}:[\s*_`]{0,8}\[?\s{0,8}(?:solution )?#?(\d+)\s{0,8}(?:,|and)\s{0,8}(?:solution )?#?(\d+)",
     re.IGNORECASE,
 )
-"""The line that a ranker is asked to write."""
 PARSING = threading.Lock()
 """Lock for parsing: threads that parse at once raise SystemError in Python 3.11 (python/cpython#106905)."""
 LOWEST, HIGHEST = 1, 5
@@ -185,7 +184,6 @@ SPACED = (
     (re.compile(r"([0-9])(-)"), r"\1 \2 "),
 )
 LONGEST_GRAM = 4
-"""Most tokens of an n-gram."""
 EQUAL_FROM = 90.0
 """BLEU from which two solutions count as equal (DyLAN)."""
 

@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 from sottovoce.core.text import folded
 
 HEADING = re.compile(r"=+.*=+")
-"""Heading of a section in the plain text of an article."""
 
 
 def paragraphs(text: str) -> str:

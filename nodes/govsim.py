@@ -157,7 +157,6 @@ def _unreadable(message: Message) -> str:
 
 
 def _shown(game: Game, done: Month) -> tuple[str, ...]:
-    """Return a display of the lake after a harvest."""
     left, wanted, pool = done["left"], sum(done["wanted"].values()), done["pool"]
     full = round(WIDTH * left / game.start)
     bar = f"[{'#' * full}{'.' * (WIDTH - full)}] {counted(left, 'ton')} left of {pool}"
@@ -208,7 +207,6 @@ def wish_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Tur
 
 
 def _with_rules(state: Fishery, builder: PromptBuilder, *parts: Sequence[Part]) -> tuple[Turn, ...]:
-    """Return the rules, the task's context, and these parts."""
     game = game_of(state)
     others = [each for each in present(state) if each != builder.agent]
     system = builder.prompts.render("govsim/fisher", me=builder.agent, others=others, start=game.start)

@@ -50,7 +50,7 @@ def by_person(state: Discussion, call: Call, node: str) -> AIMessage | None:
     if why is None:
         return None
     turns = [[turn.role, words(turn.parts)] for turn in ask.turns]
-    value = {"agent": ask.agent, "act": ask.act, "why": why, "turns": turns, "begun": ask.prefill_text}
+    value = {"agent": ask.agent, "act": ask.act, "why": why, "turns": turns, "begun": words(ask.prefill)}
     return AIMessage(str(ask_person(value, text_of)), additional_kwargs={"source": HUMAN})
 
 

@@ -191,7 +191,6 @@ def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
 
 
 def _options(run: RunContext[Any], agent: str) -> ProtocolOptions:
-    """Return the options of the agent's protocol."""
     model = run.model(agent)
     return model.channel.options if isinstance(model, HookedChatModel) else ProtocolOptions()
 

@@ -15,7 +15,7 @@ from sottovoce.agents.ask import Ask, Call, is_hooked
 from sottovoce.agents.convert import said
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import EMPTY, REFUSAL
-from sottovoce.channels.message import Message, Place, Turn
+from sottovoce.channels.message import Message, Place, Turn, words
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.bounds import MOST_TOKENS
@@ -37,9 +37,7 @@ from sottovoce.prompts.kinds.text import LONGEST
 from sottovoce.prompts.structured import encodable
 
 ANSWER_PREFILL = "Answer:"
-"""The prefill of an answer turn."""
 ANSWER_TOKENS = 32
-"""The maximum length of an answer turn, in tokens."""
 CUT, STOPPED = "cut at the token limit", "stopped by its server"
 ENDED_EARLY = {"length": CUT, "max_tokens": CUT} | dict.fromkeys(("content_filter", "safety", "recitation"), STOPPED)
 """The note on a reply that is not whole, by its provider's word for the reason."""
@@ -158,10 +156,10 @@ def phrases_of(text: str, question: str) -> tuple[str, ...]:
     stem = Stemmer("english").stemWord  # the question says "lie", the reply "lies"
     common = {stem(word.casefold()) for word in (*_WORD.findall(question), *COMMON)}
     clauses = re.split(r"[.,;:!?()\"\n]+(?:\s|$)", text)
-    words = [[(word, stem(word.casefold()) in common) for word in _WORD.findall(clause)] for clause in clauses]
+    marked = [[(word, stem(word.casefold()) in common) for word in _WORD.findall(clause)] for clause in clauses]
     runs = (
         " ".join(word for word, _ in run)
-        for clause in words
+        for clause in marked
         for left, run in groupby(clause, itemgetter(1))
         if not left
     )
@@ -237,17 +235,17 @@ def _attempt(
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     """Return a reply as a message for the board; `order` is its agent's place in the settings."""
-    ref, (tokens, absurd) = reply.additional_kwargs.get("payload"), usage_of(reply)
+    ref, begun, (tokens, absurd) = reply.additional_kwargs.get("payload"), words(call.ask.prefill), usage_of(reply)
     stats: dict[str, float] = {**reply.additional_kwargs.get("stats", {}), **tokens}
     thoughts, text = map(encodable, said(reply))
-    text = text if ref else text.removeprefix(call.ask.prefill_text)  # a hosted model may repeat it
+    text = text if ref else text.removeprefix(begun)  # a hosted model may repeat it
     about, spoken = reply.response_metadata, reply.additional_kwargs.get("thoughts_payload")
     cut = ENDED_EARLY.get(str(about.get("finish_reason", about.get("stop_reason"))).lower())
     return Message(
         **call.place._asdict(),
         text=text,
         order=order,
-        begun=call.ask.prefill_text,
+        begun=begun,
         asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source=reply.additional_kwargs.get("source", "model" if ref else "hosted"),

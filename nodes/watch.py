@@ -64,7 +64,6 @@ class Watch(Protocol):
 
 
 MONITORS: Registry[Watch] = Registry("monitor", "sottovoce.monitors")
-"""Watches by name."""
 Silent = Callable[[RunContext[AnyState], AnyState, str], Update]
 """Takes the run, the state and a muted agent, and returns the update of a world that its act would have changed."""
 

@@ -24,7 +24,6 @@ from sottovoce.core.validation import Checked, first_wrong
 from sottovoce.environments import Split, read_game_file
 
 Attributes = Mapping[str, tuple[str, ...]]
-"""Values by attribute."""
 ALL: Attributes = {
     "hat": ("brown", "black"),
     "mood": ("happy", "sad"),
@@ -92,7 +91,6 @@ def combinations(of: Attributes) -> int:
 
 Person = dict[Name, Text]
 Fact = tuple[str, str]
-"""Attribute and value."""
 DRAWS = 10_000
 """Most draws of facts until they fit only one character, and most draws per character of a split."""
 PARTS: tuple[Split, ...] = ("train",) * 7 + ("validation",) * 3 + ("test",) * 6

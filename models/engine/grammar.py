@@ -124,7 +124,6 @@ class Grammar:
             raise UsageError(f"the stop string {cut!r} would end the reply before its format, {before!r}; leave it out")
 
     def _length(self, choice: str) -> int:
-        """Return the number of tokens of one choice."""
         alone = self.vocabulary.matcher(_lark(json.dumps(choice), self.form))
         path = self.completion(alone, LONGEST)
         if path is None:
@@ -147,7 +146,6 @@ def grammar_of(form: Form, tokenizer: PreTrainedTokenizerBase) -> Grammar:
 
 
 def _grammar(form: Form) -> str:
-    """Return a format as an llguidance grammar."""
     if form.pattern is not None:
         space = " " if _spaced(form) else ""
         grammar = LLMatcher.grammar_from_regex(f"{space}(?:{form.pattern})")
@@ -168,6 +166,5 @@ def _spaced(form: Form) -> bool:
 
 
 def _shown(form: Form) -> str:
-    """Return a format as text for a message, shortened."""
     shown = json.dumps(form.schema) if form.schema is not None else f"'{form.pattern}'"
     return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]} ..."

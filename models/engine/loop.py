@@ -83,7 +83,6 @@ class Loop:
         return None
 
     def _postprocess(self, batch: Batch, output: StepOutput) -> None:
-        """Give each sequence its result."""
         self.scheduler.count(batch)
         for sequence, taken in zip(batch.sequences, batch.num_tokens, strict=True):
             sequence.read(taken)
@@ -96,7 +95,6 @@ class Loop:
             batch.plan.hand_over()
 
     def _take(self, batch: Batch, output: StepOutput) -> None:
-        """Give the sequences of a plan what was chosen for them."""
         plan, choices = batch.plan, output.choices
         finite = torch.stack(output.thoughts).isfinite().all(-1).tolist() if output.thoughts else []
         for i, thought, sound in zip(plan.thinking, output.thoughts, finite, strict=True):

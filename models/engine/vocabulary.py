@@ -196,7 +196,6 @@ class Vocabulary:
 
     @cached_property
     def _signs(self) -> Ids:
-        """Tokens of a single character."""
         return np.array([id for id, text in enumerate(self._texts) if len(text) == 1 and text in SIGNS], dtype=np.int64)
 
 

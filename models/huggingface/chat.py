@@ -223,10 +223,12 @@ class ChatTemplate:
 
     def _render(self, chat: Chat, opened: bool) -> str:
         if not self.tokenizer.chat_template:
-            return _without_template(chat, opened)
+            text = "".join(f"{turn['role'].capitalize()}: {turn['content']}\n\n" for turn in chat)
+            return text + ("Assistant:" if opened else "")
         refusal = None
         # Unchanged; for templates with strict alternation; for templates without a system role.
-        for turns in (chat, _joined(chat), _joined(_without_system(chat))):
+        without_system = [{**turn, "role": "user" if turn["role"] == "system" else turn["role"]} for turn in chat]
+        for turns in (chat, _joined(chat), _joined(without_system)):
             try:
                 text = self.rendered(turns, opened)
             except TemplateError as error:
@@ -283,12 +285,9 @@ class ThoughtBlock:
     @property
     def _is_closed(self) -> bool:
         """True if the generation prompt has a closed block, or another form of none."""
-        skip = self.markers.skip  # harmony's "<|end|>" ends other turns too
-        return (
-            self._generation_prompt.rstrip().endswith(skip)
-            if skip
-            else self.markers.end_marker in self._generation_prompt
-        )
+        if skip := self.markers.skip:  # harmony's "<|end|>" ends other turns too
+            return self._generation_prompt.rstrip().endswith(skip)
+        return self.markers.end_marker in self._generation_prompt
 
     @property
     def _is_open(self) -> bool:
@@ -346,7 +345,6 @@ class ThoughtBlock:
 
 
 def _joined(chat: Chat) -> Chat:
-    """Return the chat with adjacent turns of one role joined."""
     joined: Chat = []
     for turn in chat:
         if joined and joined[-1]["role"] == turn["role"] and turn.keys() == joined[-1].keys() == {"role", "content"}:
@@ -354,14 +352,3 @@ def _joined(chat: Chat) -> Chat:
         else:
             joined.append(dict(turn))
     return joined
-
-
-def _without_system(chat: Chat) -> Chat:
-    """Return the chat with system turns as user turns."""
-    return [{**turn, "role": "user" if turn["role"] == "system" else turn["role"]} for turn in chat]
-
-
-def _without_template(chat: Chat, opened: bool) -> str:
-    """Return a chat for a tokenizer without a template: capitalized roles, one turn per paragraph."""
-    text = "".join(f"{turn['role'].capitalize()}: {turn['content']}\n\n" for turn in chat)
-    return text + ("Assistant:" if opened else "")

@@ -24,7 +24,6 @@ TOLERANCE = 3e-2  # of the largest logit: far above other orders of bfloat16 sum
 Forward = Callable[[Reading, Sequence[int]], Pass]
 Key = tuple[tuple[object, ...], tuple[int, ...], torch.dtype, int, bool]
 Shape = tuple[int, int]
-"""The rows and columns of a step."""
 
 
 @dataclass(frozen=True, eq=False)

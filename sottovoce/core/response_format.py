@@ -113,7 +113,6 @@ def _with_unknown(values: tuple[JSONValue, ...]) -> tuple[JSONValue, ...]:
 
 
 def _or_empty(schema: Schema) -> Schema:
-    """Return the schema of a text field with the empty text allowed."""
     if "enum" in schema:
         return {**schema, "enum": [*schema["enum"], ""]}
     return {**schema, "pattern": f"{schema['pattern'][:-1]}?$"} if "pattern" in schema else schema

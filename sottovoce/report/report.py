@@ -192,7 +192,6 @@ SCRIPTS = ("unpacked.js", "list.js", "tokens.js", "viewer.js")
 
 
 def _page(**parts: Untyped) -> str:
-    """Return the page from the template."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,

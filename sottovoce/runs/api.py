@@ -177,7 +177,6 @@ def _known(scheme: str | Scheme) -> Scheme:
 
 
 def _checked_questions(questions: str | Question | Sequence[str | Question], settings: Settings) -> list[Question]:
-    """Return the questions, each checked and with its kind."""
     items = [questions] if isinstance(questions, (str, Mapping)) else list(questions)
     if not items:
         raise UsageError("there are no questions; give at least one")

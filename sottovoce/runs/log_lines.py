@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
 from sottovoce.channels.message import Message
-from sottovoce.channels.store import DIGEST, PayloadRef
+from sottovoce.channels.store import DIGEST
 from sottovoce.core.any_types import JSON
 from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import SottovoceError
@@ -37,7 +37,6 @@ KIND = re.compile(r"^[a-z]+\.")
 
 
 def _places(event: Any) -> Any:  # Any: an event that names a place
-    """Check that the numbers of a place are within the limits."""
     for name in PLACES:
         if not 0 <= getattr(event, name, 0) < MOST_PLACES:
             raise PydanticCustomError("place", f"its {name} should be from 0 to {MOST_PLACES - 1:,}")
@@ -51,30 +50,21 @@ def _message(said: _Said) -> _Said:
         if not -MAX_COUNT <= value <= MAX_COUNT:  # also refuses NaN
             raise PydanticCustomError("stats", f"its stats.{name} should be a finite number of ordinary size")
     for ref in said.own_refs:
-        _reference(ref)
+        if not all(map(DIGEST.fullmatch, (ref.sha256, ref.text_sha256))):
+            digits = "its payload's sha256 and text_sha256 should be 64 hexadecimal digits each"
+            raise PydanticCustomError("payload", digits)
+        if not all(0 <= number <= MAX_COUNT for number in (ref.tokens, ref.nbytes, ref.hidden or 0, *ref.layers)):
+            raise PydanticCustomError("payload", "its payload's sizes should be numbers from 0 on")
     return said
 
 
-def _reference(ref: PayloadRef) -> None:
-    if not all(map(DIGEST.fullmatch, (ref.sha256, ref.text_sha256))):
-        raise PydanticCustomError(
-            "payload", "its payload's sha256 and text_sha256 should be 64 hexadecimal digits each"
-        )
-    if not all(0 <= number <= MAX_COUNT for number in (ref.tokens, ref.nbytes, ref.hidden or 0, *ref.layers)):
-        raise PydanticCustomError("payload", "its payload's sizes should be numbers from 0 on")
-
-
 class _Passage(TypedDict):
-    """A passage that was retrieved."""
-
     title: str
     origins: Annotated[list[Origin], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
 class _Said(Message):
-    """A message as an event."""
-
     evidence: tuple[_Passage, ...] = ()
     event: Literal["said"] = "said"
 
@@ -209,7 +199,5 @@ def _line() -> TypeAdapter[Any]:
 def _types(name: str) -> type[BaseModel]:
     """Return a model of a scheme's settings that checks only the type of each."""
     fields = scheme(name).settings.model_fields
-    made: dict[str, Any] = {
-        field: (info.rebuild_annotation(), None) for field, info in fields.items()
-    }  # Any: pydantic's
+    made: dict[str, Any] = {name: (info.rebuild_annotation(), None) for name, info in fields.items()}  # Any: pydantic's
     return create_model("Settings", __config__=ConfigDict(extra="ignore"), **made)

@@ -79,10 +79,7 @@ class Run:
                 raise UsageError(f"two questions have the id {key[0]!r}; give each its own")
             manifest = self.manifest
             settings = {**manifest.settings, "seed": seed}
-            about: dict[str, Any] = {
-                "versions": manifest.versions,
-                "models": manifest.models,
-            }  # Any: fields of the record
+            about: dict[str, Any] = {"versions": manifest.versions, "models": manifest.models}  # Any: of the record
             self.records[key] = DiscussionRecord(
                 scheme=manifest.scheme, settings=settings, question=question, seed=seed, origin=manifest.origin, **about
             )

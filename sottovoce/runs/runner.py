@@ -148,7 +148,6 @@ class Runner:
             raise errors[0]
 
     async def _work(self, waiting: Iterator[Key], graph: AnyState) -> None:
-        """Run the waiting discussions one after another."""
         for key in waiting:
             discussion = LiveDiscussion(self._run, key, self._observed, self._agents, self._person)
             try:
@@ -180,7 +179,6 @@ class Runner:
         return self._limits.reached(cost.calls, cost.total)
 
     def _stop(self, why: str = "") -> None:
-        """Cancel all workers."""
         self.over = self.over or why
         for worker in self._workers:
             worker.cancel()
@@ -191,7 +189,6 @@ class Runner:
         return asyncio.get_running_loop().call_later(seconds, self._stop, self._limits.out_of_time())
 
     async def _sync(self) -> None:
-        """Sync the log to the disk every `SYNC` seconds."""
         while True:
             await asyncio.sleep(SYNC)
             await asyncio.to_thread(self._run.sync)
