@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from sottovoce.channels.message import Message
     from sottovoce.environments import Split
-    from sottovoce.nodes.contexts import Models
+    from sottovoce.nodes.contexts import GivenModels
     from sottovoce.nodes.question import Question
     from sottovoce.nodes.watch import Watch
 
@@ -66,7 +66,7 @@ Graph: TypeAlias = "StateGraph[AnyState, AnyState, AnyState, AnyState]"
 class GraphInputs(TypedDict, total=False):
     """Arguments of a graph besides its settings."""
 
-    models: Models
+    models: GivenModels
     """Any chat models, one for all agents or by agent name; None loads the models that the settings name."""
     store: Unimported
     """A `PayloadStore` for the payloads of messages; None is the default folder."""

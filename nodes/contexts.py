@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Generic
 
 from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.runnables import Runnable
 from langgraph.runtime import get_runtime
 
 from sottovoce.agents.hooked import HookedChatModel
@@ -28,6 +29,8 @@ from sottovoce.settings import AnySettings, Settings
 
 MAX_CONTEXTS = 16  # in memory; a run that returns to older settings builds its context again
 Models = BaseChatModel | Mapping[str, BaseChatModel] | None
+GivenModels = Runnable[Any, Any] | Mapping[str, Runnable[Any, Any]] | None
+"""Chat models, or other runnables from messages to a message."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,11 @@ from sottovoce.core.trust import Allow, Allowed
 from sottovoce.graphs.runtime.compiled import FIRST, DiscussionGraph
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.act import Act, Node, Step, key_of, node, plain
-from sottovoce.nodes.contexts import Contexts, Models
+from sottovoce.nodes.contexts import Contexts, GivenModels
 from sottovoce.nodes.decide import Rule, by_majority, deciding
 from sottovoce.nodes.monitor_node import Effect, approval, checked, checked_together, deferred, reset_pending
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.runnable_model import as_model
 from sottovoce.nodes.setup import Begin, next_round, nothing, setup
 from sottovoce.nodes.state import RESTORED, Discussion, outcome_of
 from sottovoce.nodes.watch import MONITORS, Silent, Watch, restricted
@@ -43,7 +44,7 @@ class Frame:
         self,
         scheme: Scheme,
         settings: Settings,
-        models: Models = None,
+        models: GivenModels = None,
         store: Unimported = None,
         watch: Watch | str | None = None,
         cached: bool = False,
@@ -76,7 +77,7 @@ class Frame:
         self.contexts: Contexts[Any] = Contexts(
             scheme.settings,
             settings,
-            models,
+            as_model(models),
             store,
             scheme.answers,
             restored,
