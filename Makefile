@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet 
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help debate demo test test-quick test-all test-real test-real-short check docs bench
+.PHONY: help debate demo test test-newest test-quick test-all test-real test-real-short check docs bench
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,11 @@ demo: .venv/core.stamp ## Download a small real model, and run a debate of two a
 
 test: .venv/test.stamp ## Run the tests that every change must pass; without bubblewrap, chromium or postgresql some are skipped
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 2 --dist loadfile -m "not slow and not gpu and not network and not real"
+
+test-newest: ## Run the tests once against the newest releases within our bounds, in an environment of their own (.venv-newest)
+	$(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/python -m pip --disable-pip-version-check install --quiet --upgrade $(PIP_FLAGS) --editable '.[test]'
+	OMP_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n $(WORKERS) --max-worker-restart 2 --dist loadfile -m "not slow and not gpu and not network and not real"
 
 test-quick: .venv/test.stamp ## Run the quickest tests, in less than a minute, while editing
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -m "not slow and not gpu and not network and not real" $(QUICK)

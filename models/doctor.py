@@ -11,14 +11,13 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.errors import ModelError
 from sottovoce.core.text import amount
 from sottovoce.models.base_temperature import base_temperature, measure
+from sottovoce.models.batch_check import ONE_BY_ONE, TOLERANCE, allowed, apart
 from sottovoce.models.engine.cache_manager import default_budget
-from sottovoce.models.engine.request import Ids, Record, Reply, Request, Rows, Stop
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
 from sottovoce.models.huggingface.formats import Dtype, Weights, check_memory, settled
@@ -34,16 +33,6 @@ SEEN = {
     "(docs/numbers.md)"
 }
 """Known weaknesses of protocols by model, which readers of figures must know."""
-TOLERANCE = {  # relative to the largest log-probability: the effect of another order of sums or another kernel
-    "float64": 2e-5,
-    "float32": 2e-5,
-    "float16": 4e-3,
-    "bfloat16": 3e-2,
-    "int8": 3e-2,
-    "int4": 3e-2,
-}
-TEXT = "Three agents discuss a question. Each answers, reads what the others answered, and answers again. "
-READ = 24  # tokens of the prompt of `batch = single`, at most
 WHAT_TO_DO = "use an attention-based causal language model"
 Found = tuple[bool | None, str]
 """True, False, or None for a fact that is neither; and the result, with what to do if it is wrong."""
@@ -107,7 +96,7 @@ def examine(
         yield _checked(check, partial(look, loaded))
     computes = _checked("batch = single", partial(_batch, loaded))
     yield computes
-    if computes.ok:
+    if computes.ok is not False:
         yield _checked("CIPHER temperature", lambda: (None, _temperature(loaded)))
 
 
@@ -158,44 +147,16 @@ def _memory(loaded: LoadedModel) -> Found:
 
 
 def _batch(loaded: LoadedModel) -> Found:
-    """Check two tokens after each prompt of one batch against the model alone.
-
-    The prompts differ in length, and one is given by the rows of its embeddings, as CIPHER gives messages.
-    """
-    prompt = loaded.chat.ids(TEXT)[: min(READ, (loaded.network.context or 2 * READ) // 2)]
-    prompts: list[tuple[tuple[int, ...], Ids | Rows]] = [
-        (part, Ids(part)) for part in (prompt, prompt[: len(prompt) // 2])
-    ]
-    if not layers_read_ids(loaded.model):
-        ids = torch.tensor(prompt, device=loaded.network.device)
-        prompts.append((prompt, Rows(loaded.network.embed(ids).detach())))
-    requests = [Request((piece,), Stop(2), record=Record(stats=True, top=len(loaded.table))) for _, piece in prompts]
-    apart = 0.0
-    for (ids_before, _), reply in zip(prompts, loaded.engine.twin(reuse=False).run_all(requests), strict=True):
-        for i, found in enumerate(_log_probabilities(loaded, reply)):
-            right = _alone(loaded, (*ids_before, *reply.ids[:i]))
-            apart = max(apart, float(((found - right).abs().max() / right.abs().max()).nan_to_num(torch.inf)))
-    allowed = TOLERANCE.get(loaded.format, TOLERANCE["bfloat16"])
-    detail = f"apart by {apart:.1e} of their scale; {allowed:g} allowed in {loaded.format}"
-    if apart <= allowed:
+    """Check a batch against the model alone; if it differs, one request at a time."""
+    most, found = allowed(loaded), apart(loaded)
+    detail = f"apart by {found:.1e} of their scale; {most:g} allowed in {loaded.format}"
+    if found <= most:
         return True, detail
-    wider = "load it in float32, or " if allowed > TOLERANCE["float32"] else ""
+    loaded.network.one_by_one = True
+    if apart(loaded) <= most:
+        return None, f"{detail}; {ONE_BY_ONE}"
+    wider = "load it in float32, or " if most > TOLERANCE["float32"] else ""
     return False, f"{detail}; {wider}{WHAT_TO_DO}"
-
-
-def _log_probabilities(loaded: LoadedModel, reply: Reply) -> torch.Tensor:
-    """Return the log-probabilities (n, V) before each token of a reply, in the order of the ids."""
-    assert reply.stats is not None, "requested"
-    whole = torch.empty(len(reply.ids), len(loaded.table))
-    return whole.scatter_(1, reply.stats.top_ids, reply.stats.top_logprobs)
-
-
-@torch.inference_mode()
-def _alone(loaded: LoadedModel, prompt: tuple[int, ...]) -> torch.Tensor:
-    """Return the log-probabilities (V,) after a prompt, from the model without our engine."""
-    ids = torch.tensor([prompt], device=loaded.network.device)
-    logits: torch.Tensor = loaded.model(input_ids=ids, use_cache=False).logits
-    return logits[0, -1, : len(loaded.table)].float().log_softmax(-1).cpu()
 
 
 def _temperature(loaded: LoadedModel) -> str:

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.bounds import size_of
 from sottovoce.core.errors import ModelError
+from sottovoce.models.batch_check import check_batches
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
@@ -71,7 +72,8 @@ def load(
                 model, tokenizer = read(str(name), where, dtype, place, packing)
                 LOGGER.info("loaded %s from %s in %.1f s", name, where, time.monotonic() - start)
                 limits: dict[str, Any] = {"memory": memory, "exact": exact}  # Any: as `assemble` has it
-                _known[key] = assemble(str(name), model, tokenizer, layers_path=layers_path, **limits)
+                found = assemble(str(name), model, tokenizer, layers_path=layers_path, **limits)
+                _known[key] = found if is_spread(place) else check_batches(found)
                 if is_spread(place):
                     _ = _known[key].weights_key  # cached now: weights cannot be fetched while the engine computes
             else:

@@ -68,15 +68,31 @@ def setup(
         if settings.asks_people:
             check_saver("a person takes part", config)
         told = [f"a person plays {agent}" for agent in settings.human]
-        told += [] if watch is None else check_watch(watch, run, config)
+        told += [*_alone(run), *([] if watch is None else check_watch(watch, run, config))]
         begun = plain(begin(run, opened))
-        notes = [*check_edges(run), *check_probes(run), *check_escalation(run), *told, *begun.get("notes", [])]
+        notes = [
+            *check_edges(run),
+            *_alone(run),
+            *check_probes(run),
+            *check_escalation(run),
+            *told,
+            *begun.get("notes", []),
+        ]
         # Earlier values are overwritten, also those to which a reducer would add.
         gathered = {key for key, nothing in before.items() if nothing is not None}
         update = {**first, **begun, "notes": notes}
         return {**before, **{key: {OVERWRITE: value} if key in gathered else value for key, value in update.items()}}
 
     return Node(setup)
+
+
+def _alone(run: RunContext[Any]) -> list[str]:
+    """Return notes on agents whose models run one request at a time."""
+    from sottovoce.models.batch_check import ONE_BY_ONE  # late: torch
+
+    models = {name: run.model(name) for name in run.models}
+    hooked = {name: model for name, model in models.items() if isinstance(model, HookedChatModel)}
+    return [f"{name}: {ONE_BY_ONE}" for name, model in hooked.items() if model.loaded.network.one_by_one]
 
 
 def next_round(contexts: Contexts[Any], *, watched: bool) -> Node:

@@ -61,7 +61,8 @@ class Engine:
             UsageError: `memory` is not a size above 0.
         """
         self.network, self._tokenizer = network, tokenizer
-        self.limits = Limits(max_batch or (EXACT_BATCH if exact else MAX_BATCH), size_of(memory), exact, reuse)
+        slots = 1 if network.one_by_one else max_batch or (EXACT_BATCH if exact else MAX_BATCH)
+        self.limits = Limits(slots, size_of(memory), exact, reuse)
         self._threads = threads
         self._worker: Worker | None = None
         self._lock = threading.Lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,11 @@ Mask = torch.Tensor | dict[str, torch.Tensor] | None
 FULL, SLIDING = "full_attention", "sliding_attention"
 Form = Literal["added", "columns"]
 
+TESTED = {
+    *("llama", "qwen2", "qwen3", "granite", "olmo2", "stablelm", "gpt_neox", "mistral", "phi3", "gemma2"),
+    *("gemma3_text", "gpt2", "opt", "falcon", "bloom", "mpt", "gemma3n_text", "gemma4_text"),
+}
+"""The families of `tests/models/test_families.py`: a batch of theirs gives what each row gives alone."""
 LAYERS_READ_IDS = "its layers look token ids up besides the embeddings"
 
 
@@ -40,6 +46,11 @@ def unscaled(model: PreTrainedModel) -> int | None:
     longrope = [each for each in sets if each.get("rope_type") == "longrope"]
     limits = [each.get("original_max_position_embeddings") for each in longrope]
     return min((int(limit) for limit in limits if limit), default=None)
+
+
+def cache_argument(model: PreTrainedModel) -> str:
+    """Return the name of the argument by which a model takes its cache: `cache` from transformers 5.24 on."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 @dataclass(frozen=True)

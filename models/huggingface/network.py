@@ -18,7 +18,7 @@ from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.cuda_graphs import CudaGraphs, Shape
 from sottovoce.models.huggingface.devices import without_cudnn
 from sottovoce.models.huggingface.embedding_table import Table
-from sottovoce.models.huggingface.family import Attention, Mask
+from sottovoce.models.huggingface.family import Attention, Mask, cache_argument
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
 from sottovoce.models.huggingface.packing import parameters_of
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pages, Pass, Reading, kinds_of
@@ -51,10 +51,12 @@ class Network:
         self.attention = Attention.of(model)
         self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
         self._hooks = Hooks(model)
+        self.one_by_one = False
+        """True if a batch gives other numbers than each sequence alone: engines then run one at a time."""
         self.version = 0
         """Increases with each `forget`."""
         self._lock = threading.RLock()  # hooks of one pass must not act in another pass
-        self._accepts = set(inspect.signature(model.forward).parameters)
+        self._accepts, self._cache = set(inspect.signature(model.forward).parameters), cache_argument(model)
 
     @property
     def device(self) -> torch.device:
@@ -83,7 +85,7 @@ class Network:
         """The kinds of keys and values per position, measured on one token: grouped or compressed, on which device."""
         cache = DynamicCache()  # without config, or windowed layers would keep only their window
         with self._lock, torch.inference_mode():
-            self.model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=cache)
+            self.model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device), **{self._cache: cache})
         return kinds_of(cache)
 
     @property
@@ -208,7 +210,7 @@ class Network:
         inputs, end = reading.inputs, reading.span.shape[0]
         arguments: dict[str, Any] = {
             **_named(inputs),
-            "past_key_values": CacheView(self.kinds, reading.window, reading.columns, end),
+            self._cache: CacheView(self.kinds, reading.window, reading.columns, end),
         }
         if not reading.plain or self.attention.masks_all(end):
             arguments["attention_mask"] = self._mask(reading)

@@ -17,7 +17,9 @@ from transformers import DynamicCache, PreTrainedModel
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.embedding_table import Table
+from sottovoce.models.huggingface.family import cache_argument
 
+BASE = 10000.0  # of the angles of GPT-J and CodeGen, which keep tables of sines and cosines instead of frequencies
 APART = 5  # positions between the two measurements
 SINGLE, HALF = 1e-3, 5e-2  # of a key's length: what float32 and half precision may lose
 UNPLACED = "has keys without positions, as models that measure distances in the prompt (ALiBi)"
@@ -51,8 +53,10 @@ class Rotary:
         if "dynamic" in str(getattr(config, "rope_parameters", None) or ""):
             raise _unmoved(model, "does not turn its keys by fixed angles: they change with the length of the input")
         buffers = [buffer for name, buffer in model.named_buffers() if name.endswith("inv_freq")]
+        widths = {buffer.shape[1] for name, buffer in model.named_buffers() if name.endswith("embed_positions")}
         known: list[_Turn | None] = [None]
         known += [_Turn(buffer.detach().cpu().double(), style) for buffer in buffers for style in ("halves", "pairs")]
+        known += [_Turn(BASE ** -(torch.arange(0, width, 2).double() / width), "pairs") for width in sorted(widths)]
         row = table.rows[table.rows.float().norm(dim=-1).argmax()]
         try:
             first, second = (_keys(model, at, row) for at in (0, APART))
@@ -83,7 +87,8 @@ def _unmoved(model: PreTrainedModel, why: str) -> ModelError:
 def _keys(model: PreTrainedModel, at: int, row: torch.Tensor) -> list[torch.Tensor]:
     """Return the keys (heads, 1, width) of one embedding row at a position, by layer."""
     cache = DynamicCache()
-    model(inputs_embeds=row[None, None], position_ids=torch.tensor([[at]], device=row.device), past_key_values=cache)
+    places = torch.tensor([[at]], device=row.device)
+    model(inputs_embeds=row[None, None], position_ids=places, **{cache_argument(model): cache})
     layers: list[Untyped] = list(cache.layers)
     return [layer.keys[0].float() for layer in layers]
 

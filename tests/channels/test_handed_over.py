@@ -21,6 +21,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
 from sottovoce.models import Cached, Ids, LoadedModel, Reply, Request, assemble
 from sottovoce.models.huggingface.layers import hooked
+from sottovoce.models.huggingface.rotary import _keys
 from tests.support import (
     GREEDY,
     HIDDEN,
@@ -79,6 +80,17 @@ def test_a_prompt_handed_over_is_one_sequence_of_both_prompts(store: PayloadStor
     expected = replace(found, prompt=(chat(LOADED, FACT), chat(LOADED, QUESTION)))
     one, other = LOADED.engine.run(found), LOADED.engine.run(expected)
     assert one.ids == other.ids and close(logprobs(one), logprobs(other), 1e-4)
+
+
+@pytest.mark.parametrize("family", ["gptj", "codegen"])
+def test_families_that_keep_tables_of_sines_hand_keys_over_and_turn_them(family: str, store: PayloadStore) -> None:
+    loaded = tiny_loaded(family, rotary_dim=4)
+    found = asked(KV(), store, MessageRef(hand(KV(), store, loaded=loaded)), loaded=loaded)
+    expected = replace(found, prompt=(chat(loaded, FACT), chat(loaded, QUESTION)))
+    one, other = loaded.engine.run(found), loaded.engine.run(expected)
+    assert one.ids == other.ids and close(logprobs(one), logprobs(other), 1e-4)
+    first, far = (torch.stack(_keys(loaded.model, at, loaded.table.rows[40])) for at in (0, 200))
+    assert close(loaded.network.rotary.turn(first, (0, 1), torch.tensor([200])), far, 1e-4)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
