@@ -17,6 +17,7 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Cached, Ids, Origin, Reply
+from sottovoce.models.huggingface.family import cache_argument
 from tests.support import GREEDY, close, tiny_loaded
 
 LOADED = tiny_loaded("llama", num_hidden_layers=4, sharp=0.15)
@@ -61,7 +62,7 @@ def send(protocol: Protocol, store: PayloadStore, text: str, heard: Sent | None 
 def read(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The keys and values (L, heads, n, w) of one plain pass, and the states (L + 1, n, H) between the layers."""
     cache: Any = DynamicCache()
-    found = LOADED.model(inputs_embeds=rows[None], past_key_values=cache, output_hidden_states=True)
+    found = LOADED.model(inputs_embeds=rows[None], **{cache_argument(LOADED.model): cache}, output_hidden_states=True)
     keys, values = (torch.cat([getattr(each, name) for each in cache.layers]) for name in ("keys", "values"))
     return keys, values, torch.cat(found.hidden_states)
 

@@ -24,6 +24,7 @@ from sottovoce.models import (
     assemble,
 )
 from sottovoce.models.engine.runner import next_thought
+from sottovoce.models.huggingface.family import cache_argument
 from tests.models.support import fresh, reads_as_plain, together, words
 from tests.support import GREEDY, HIDDEN, close, edit, ids, noise, request, tiny_loaded, tiny_model, tiny_tokenizer
 
@@ -142,7 +143,9 @@ def test_a_layer_left_out_sees_the_first_position_alone(family: str) -> None:
         inputs = torch.tensor([Q.ids])
         positions = torch.arange(9, 14)[None]
         mask = seen[None, None]
-        output = loaded.model(inputs, attention_mask=mask, position_ids=positions, past_key_values=past)
+        output = loaded.model(
+            inputs, attention_mask=mask, position_ids=positions, **{cache_argument(loaded.model): past}
+        )
     handle.remove()
     assert found.stats is not None
     assert close(found.stats.top_logprobs[0], output.logits[0, -1].log_softmax(-1)[found.stats.top_ids[0]], 1e-4)
@@ -218,7 +221,10 @@ def test_latent_steps_are_those_of_a_plain_loop() -> None:
         with torch.inference_mode():
             for step in range(5):
                 out = loaded.model(
-                    inputs_embeds=inputs, past_key_values=past, output_hidden_states=True, use_cache=True
+                    inputs_embeds=inputs,
+                    **{cache_argument(loaded.model): past},
+                    output_hidden_states=True,
+                    use_cache=True,
                 )
                 if step < 4:
                     thoughts.append(next_thought(out.hidden_states[-1][0, -1], thinking))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import MambaConfig, MambaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
+from sottovoce.models.batch_check import ONE_BY_ONE
 from sottovoce.models.doctor import Finding, diagnose, examine
 from tests.support import FAMILIES, LIMITED, SHAPES, tiny_model, tiny_tokenizer
 
@@ -118,14 +119,27 @@ class Crowded(Qwen2ForCausalLM):
         return output
 
 
-def test_a_model_whose_rows_see_their_neighbours_fails_that_check_alone() -> None:
-    model = Crowded(tiny_config())
+class Forgetful(Qwen2ForCausalLM):
+    """Its logits depend on whether it keeps a cache."""
+
+    def forward(self, *arguments: Any, **named: Any) -> Any:
+        output = super().forward(*arguments, **named)
+        output.logits[:, :, 0] += 0.01 * bool(named.get("use_cache")) * output.logits.abs().max()
+        return output
+
+
+@pytest.mark.parametrize(("kind", "ok"), [(Crowded, None), (Forgetful, False)])
+def test_a_model_whose_rows_see_their_neighbours_runs_one_at_a_time_and_one_wrong_alone_fails(
+    kind: type[Qwen2ForCausalLM], ok: bool | None
+) -> None:
+    model = kind(tiny_config())
     model.load_state_dict(tiny_model().state_dict())
 
-    failed = [finding for finding in examine("crowded", model, tiny_tokenizer()) if finding.ok is False]
+    findings = {finding.check: finding for finding in examine("other", model, tiny_tokenizer())}
 
-    assert [finding.check for finding in failed] == ["batch = single"]
-    assert "2e-05 allowed in float32" in failed[0].detail
+    found = findings.pop("batch = single")
+    assert found.ok is ok and not [each for each in findings.values() if each.ok is False]
+    assert "2e-05 allowed in float32" in found.detail and (ONE_BY_ONE in found.detail) == (ok is None)
 
 
 class Broken(Qwen2ForCausalLM):

@@ -11,6 +11,7 @@ from transformers import DynamicCache
 from sottovoce.models import Edit, Ids, Request, Rows
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.prefix_cache import chain, position_keys
+from sottovoce.models.huggingface.family import cache_argument
 from sottovoce.models.huggingface.passes import CacheView, Kind, kinds_of
 from tests.models.support import POSITION
 from tests.support import HIDDEN, edit, noise, request, tiny_loaded
@@ -104,7 +105,7 @@ def test_a_model_writes_at_given_columns_and_reads_up_to_the_last_one_asked_for(
 def test_tensors_of_one_shape_are_kept_together() -> None:
     cache = DynamicCache()
     with torch.inference_mode():
-        tiny_loaded().model(input_ids=torch.tensor([[5, 6]]), past_key_values=cache)
+        tiny_loaded().model(input_ids=torch.tensor([[5, 6]]), **{cache_argument(tiny_loaded().model): cache})
 
     (kind,) = kinds_of(cache)
 

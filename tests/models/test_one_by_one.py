@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.files import models_folder
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import batch_check, load, unload
 from sottovoce.models.batch_check import ONE_BY_ONE
@@ -16,7 +18,7 @@ from sottovoce.settings import Debate
 from tests.models.support import generate
 from tests.support import request, tiny_model, tiny_tokenizer
 
-NEO = {"attention_types": [[["global", "local"], 1]], "window_size": 8, "num_layers": 2, "num_heads": 4}
+NEO: Any = {"attention_types": [[["global", "local"], 1]], "window_size": 8, "num_layers": 2, "num_heads": 4}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,7 @@ def test_such_a_family_is_found_at_load_once_and_says_in_any_company_what_it_say
     monkeypatch.setattr(batch_check, "apart", lambda _: pytest.fail("it was kept"))
     assert load(folder).engine.limits.slots == 1 and load(folder, exact=True).engine.limits.slots == 1
     unload(folder)
-    (kept,) = (batch_check.models_folder() / "checked").iterdir()
+    (kept,) = (models_folder() / "checked").iterdir()
     kept.write_text("together")
     assert load(folder).engine.limits.slots > 1
     unload(folder)

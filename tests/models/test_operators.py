@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrai
 
 from sottovoce.core.any_types import Untyped
 from sottovoce.models.engine.kv_cache import KVCache
+from sottovoce.models.huggingface.family import cache_argument
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import Reading
 
@@ -72,7 +73,7 @@ def theirs(model: PreTrainedModel) -> list[Counter[str]]:
         mask = torch.nn.functional.pad((POSITIONS >= 0).long(), (0, int(at.shape[1] == 1)), value=1)
         inputs = {"input_ids": torch.zeros_like(at), "attention_mask": mask, "position_ids": at.clamp(min=0)}
         with Operators() as operators:
-            model(**inputs, past_key_values=past, logits_to_keep=1)
+            model(**inputs, **{cache_argument(model): past}, logits_to_keep=1)
         found.append(operators.counts)
     return found
 
