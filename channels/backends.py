@@ -11,7 +11,7 @@ from sottovoce.core.errors import PayloadError, UsageError, first_line
 
 
 class Bytes(Protocol):
-    """What a payload store uses of a LangChain `ByteStore`."""
+    """The part of a LangChain `ByteStore` that a payload store uses."""
 
     def mget(self, keys: Sequence[str], /) -> list[bytes | None]:
         """Return the bytes of each key; None if there are none."""

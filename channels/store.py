@@ -166,15 +166,15 @@ class PayloadStore:
         Raises:
             UsageError: nothing installed can open the address.
         """
-        self._given = default_root() if root is None else root
-        if isinstance(self._given, Path):  # which folds the slashes of an address
-            address = re.sub(r"^([a-z][a-z0-9+.-]+):/+", r"\1://", str(self._given))
-            self._given = address if "://" in address else self._given
+        self._origin = default_root() if root is None else root
+        if isinstance(self._origin, Path):  # which folds the slashes of an address
+            address = re.sub(r"^([a-z][a-z0-9+.-]+):/+", r"\1://", str(self._origin))
+            self._origin = address if "://" in address else self._origin
         self._shared: Bytes | None = None
-        if not isinstance(self._given, str | Path):
-            self._shared = self._given
-        elif "://" in str(self._given):
-            self._shared = Remote(str(self._given))
+        if not isinstance(self._origin, str | Path):
+            self._shared = self._origin
+        elif "://" in str(self._origin):
+            self._shared = Remote(str(self._origin))
         self.on_missing = on_missing
         self._payloads: OrderedDict[str, tuple[Payload, int]] = OrderedDict()
         self._cache_bytes, self._cached, self._lock = cache_bytes, 0, threading.Lock()
@@ -183,7 +183,7 @@ class PayloadStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle or copy a store as its folder: files are named, not included."""
-        return type(self), (self._given,), {"_cache_bytes": self._cache_bytes, "on_missing": self.on_missing}
+        return type(self), (self._origin,), {"_cache_bytes": self._cache_bytes, "on_missing": self.on_missing}
 
     @property
     def root(self) -> Path:
@@ -194,13 +194,13 @@ class PayloadStore:
         """
         if self._shared is not None:
             raise UsageError(f"payloads lie in {self.place}; expected a folder")
-        return Path(str(self._given))
+        return Path(str(self._origin))
 
     @property
     def place(self) -> str:
         """Where payloads lie, in words."""
-        given = self._given
-        return shown(str(given)) if isinstance(given, str | Path) else type(given).__name__
+        origin = self._origin
+        return shown(str(origin)) if isinstance(origin, str | Path) else type(origin).__name__
 
     def put(self, payload: Payload) -> PayloadRef:
         """Write a payload and return its reference; equal payloads share one file."""

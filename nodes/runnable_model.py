@@ -38,17 +38,17 @@ class RunnableModel(BaseChatModel):
     def _input(self, messages: list[BaseMessage]) -> Untyped:
         return {"messages": messages} if isinstance(self.runnable, Pregel) else messages
 
-    def _result(self, found: Any) -> ChatResult:  # Any: what the runnable returned
-        last = (found.get("messages") or [None])[-1] if isinstance(found, Mapping) else found
+    def _result(self, result: Any) -> ChatResult:  # Any: what the runnable returned
+        last = (result.get("messages") or [None])[-1] if isinstance(result, Mapping) else result
         if not isinstance(last, BaseMessage | str):
-            raise UsageError(f"a runnable agent returned {shortened(repr(found))}; expected a message, or `messages`")
+            raise UsageError(f"a runnable agent returned {shortened(repr(result))}; expected a message, or `messages`")
         said = last if isinstance(last, AIMessage) else AIMessage(last if isinstance(last, str) else str(last.text))
         return ChatResult(generations=[ChatGeneration(message=said)])
 
 
-def as_model(given: Any) -> Any:  # Any: as a user gave it
+def as_model(model: Any) -> Any:  # Any: as a user gave it
     """Return a runnable as a chat model, a mapping with its runnables so, and anything else as it is."""
-    if isinstance(given, Mapping):
-        return {name: as_model(each) for name, each in given.items()}
-    runs = isinstance(given, Runnable) and not isinstance(given, BaseChatModel)
-    return RunnableModel(runnable=given) if runs else given
+    if isinstance(model, Mapping):
+        return {name: as_model(each) for name, each in model.items()}
+    runs = isinstance(model, Runnable) and not isinstance(model, BaseChatModel)
+    return RunnableModel(runnable=model) if runs else model
