@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sottovoce.channels.compress import KEPT, SCALE
 from sottovoce.core.errors import PayloadError
@@ -16,6 +16,7 @@ from sottovoce.core.errors import PayloadError
 if TYPE_CHECKING:
     import torch
 
+    from sottovoce.channels.payload import Payload
     from sottovoce.models import LoadedModel
 
 MOST_POSITIONS = 2**31
@@ -41,36 +42,26 @@ TOGETHER = (
 Tensors = Mapping[str, "torch.Tensor"]
 
 
-class Wrong(NamedTuple):
-    """A tensor that does not fit."""
-
-    name: str
-    found: object
-    expected: object
-
-    def __str__(self) -> str:
-        return f"{self.name} is {self.found}; expected {self.expected}"
-
-
-def check(tensors: Tensors, layers: Sequence[int], characters: int) -> None:
-    """Refuse tensors that do not fit one another, the layers listed, or a text of so many characters.
+def check(payload: Payload) -> None:
+    """Refuse tensors that do not fit one another, the label's layers, or its text.
 
     Tensors of other names belong to other packages' protocols, and are checked for NaN alone.
 
     Raises:
         PayloadError: the payload is damaged; the message names the first tensor that does not fit.
     """
+    tensors, layers, characters = payload.tensors, payload.label.layers, len(payload.label.text)
     for wrong in chain(_shapes(tensors, layers), _values(tensors, layers, characters)):
         raise PayloadError(f"payload is damaged: {wrong}; run again")
 
 
-def check_for(tensors: Tensors, layers: Sequence[int], *, loaded: LoadedModel, same: bool, shared: bool) -> None:
-    """Refuse tensors that do not fit the model that reads them; `same`: it has the speaker's weights, `shared`: tokens.
+def check_for(payload: Payload, loaded: LoadedModel) -> None:
+    """Refuse tensors that do not fit the model that reads them.
 
     Raises:
         PayloadError: the payload is not what its label says.
     """
-    for wrong in _unfit(tensors, layers, loaded, same, shared):
+    for wrong in _unfit(payload, loaded):
         raise PayloadError(f"payload does not fit {loaded.name!r}, whose it is by its label: {wrong}; run again")
 
 
@@ -80,20 +71,29 @@ def check_tokens(tensors: Tensors, tokens: int) -> None:
         raise PayloadError(f"payload is damaged: {wrong}; run again")
 
 
-def _tokens(tensors: Tensors, tokens: int) -> Iterator[Wrong]:
+def _wrong(name: str, found: object, expected: object) -> str:
+    return f"{name} is {found}; expected {expected}"
+
+
+def _outside(name: str, tensor: torch.Tensor, least: int, most: int | None) -> Iterator[str]:
+    for value in map(int, (tensor.min(), tensor.max())) if tensor.numel() else ():
+        if value < least or (most is not None and value > most):
+            yield _wrong(name, value, f"{least} or more" if most is None else f"{least} to {most}")
+
+
+def _tokens(tensors: Tensors, tokens: int) -> Iterator[str]:
     for name in ("ids", "sparse.ids", "thought_ids"):
-        if name in tensors and (found := _outside(tensors[name], tokens - 1)) is not None:
-            yield Wrong(f"a token of {name}", found, f"0 to {tokens - 1}")
+        if name in tensors:
+            yield from _outside(f"a token of {name}", tensors[name], 0, tokens - 1)
 
 
-def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[Wrong]:
+def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[str]:
     for names in TOGETHER:
         missing = {*names} - tensors.keys()
         if missing and ("ids" in names or len(missing) < len(names)):
-            yield Wrong(min(missing), "missing", ", ".join(names))
-            return
+            yield _wrong(min(missing), "missing", ", ".join(names))
     if [*layers] != sorted({*layers}) or min(layers, default=0) < 0:
-        yield Wrong("the label's list of layers", [*layers], "them ascending, from 0")
+        yield _wrong("the label's list of layers", [*layers], "them ascending, from 0")
     sizes = {"n": len(tensors["ids"]), "layers": len(layers), "2": 2, "1": 1}
     sizes["kept"] = len(tensors.get(KEPT, tensors["ids"]))
     for name, tensor in sorted(tensors.items()):
@@ -104,68 +104,50 @@ def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[Wrong]:
         axes = axes[:-1] if name != plain else axes
         shape = [sizes.get(axis, size) for axis, size in zip(axes, tensor.shape, strict=False)]
         if shape != [*tensor.shape] or len(axes) != tensor.dim():
-            yield Wrong(
-                f"the shape of {name}", tuple(tensor.shape), f"({', '.join(axes)}) with {_with_sizes(axes, sizes)}"
-            )
+            known = ", ".join(f"{axis} = {sizes[axis]}" for axis in axes if axis in sizes and not axis.isdigit())
+            yield _wrong(f"the shape of {name}", tuple(tensor.shape), f"({', '.join(axes)}) with {known}")
         sizes |= {axis: size for axis, size in zip(axes, tensor.shape, strict=False) if axis != "*"}
         whole = not tensor.is_floating_point() and not tensor.is_complex()
         if whole != (plain in INTEGERS or (name == plain and plain + SCALE in tensors)):
-            yield Wrong(f"the type of {name}", tensor.dtype, "real numbers" if whole else "whole numbers")
+            yield _wrong(f"the type of {name}", tensor.dtype, "real numbers" if whole else "whole numbers")
 
 
-def _with_sizes(axes: Sequence[str], sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{axis} = {sizes[axis]}" for axis in axes if axis in sizes and not axis.isdigit())
-
-
-def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterator[Wrong]:
+def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterator[str]:
     n = len(tensors["ids"])
     most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS}
-    for name in INTEGERS:
+    for name in [name for name in INTEGERS if name in tensors]:
         least = -1 if name == "ids" else 0  # providers return no ids
-        if name in tensors and (found := _outside(tensors[name], most.get(name), least)) is not None:
-            yield Wrong(f"a value of {name}", found, f"{least} to {most[name]}" if name in most else f"{least} or more")
-    if n and bool((tensors["spans"][:, 0] > tensors["spans"][:, 1]).any()):
-        yield Wrong("a span", "backwards", "its start before its end")
+        yield from _outside(f"a value of {name}", tensors[name], least, most.get(name))
+    if bool((tensors["spans"][:, 0] > tensors["spans"][:, 1]).any()):
+        yield _wrong("a span", "backwards", "its start before its end")
     if KEPT in tensors and bool((tensors[KEPT].diff() <= 0).any()):
-        yield Wrong(f"the order of {KEPT}", "another", "ascending places")
+        yield _wrong(f"the order of {KEPT}", "another", "ascending places")
     depth = len(layers) + len(tensors.get("first_keys", ()))
     if "keys" in tensors and ([*layers[:1]] != [0] or layers[-1] >= depth):
-        yield Wrong("the list of layers of keys", [*layers], f"layer 0 among them, of {depth}")
+        yield _wrong("the list of layers of keys", [*layers], f"layer 0 among them, of {depth}")
     for name, tensor in sorted(tensors.items()):
         if tensor.is_floating_point() and bool(tensor.isnan().any()):
-            yield Wrong(f"a value of {name}", "NaN", "numbers")
+            yield _wrong(f"a value of {name}", "NaN", "numbers")
         elif tensor.is_floating_point() and name not in STATISTICS and not bool(tensor.isfinite().all()):
-            yield Wrong(f"a value of {name}", "infinite", "finite numbers")
+            yield _wrong(f"a value of {name}", "infinite", "finite numbers")
 
 
-def _outside(tensor: torch.Tensor, most: int | None, least: int = 0) -> int | None:
-    """Return a value below `least` or above `most`, if there is one."""
-    if not tensor.numel():
-        return None
-    lowest, highest = int(tensor.min()), int(tensor.max())
-    if lowest < least:
-        return lowest
-    return highest if most is not None and highest > most else None
-
-
-def _unfit(tensors: Tensors, layers: Sequence[int], loaded: LoadedModel, same: bool, shared: bool) -> Iterator[Wrong]:
-    table, network = loaded.table, loaded.network
-    yield from _tokens(tensors, len(table)) if shared else ()
+def _unfit(payload: Payload, loaded: LoadedModel) -> Iterator[str]:
+    tensors, layers, table, network = payload.tensors, payload.label.layers, loaded.table, loaded.network
+    if payload.label.vocabulary == loaded.vocabulary_key:
+        yield from _tokens(tensors, len(table))
     widths = {name: table.width + 1 for name in tensors if name.startswith(f"bridged.{table.key}.")}
     widths[f"rows.{table.key}"] = table.width
-    if same:
+    if same := payload.label.weights == loaded.weights_key:
         widths |= {"states": network.hidden, "state": network.hidden}
     for name, width in widths.items():
-        if name in tensors and tensors[name].shape[-1] != width:
-            yield Wrong(f"the width of {name}", tensors[name].shape[-1], width)
-    if not same:
-        return
-    if layers and max(layers) >= loaded.layers:
-        yield Wrong("a layer", max(layers), f"0 to {loaded.layers - 1}")
-    if "keys" not in tensors:
-        return
-    keys, depth = tensors["keys"], len(layers) + len(tensors.get("first_keys", ()))
-    if (found := (keys.shape[1], keys.shape[3], depth)) != (expected := (*network.cache_shape, loaded.layers)):
-        yield Wrong("keys of (heads, width, layers)", found, expected)
-    if network.context is not None and (at := _outside(tensors["at"], network.context - 1)) is not None:
-        yield Wrong("a position of the keys", at, f"0 to {network.context - 1}")
+        if name in tensors and (found := tensors[name].shape[-1]) != width:
+            yield _wrong(f"the width of {name}", found, width)
+    if same and layers and max(layers) >= loaded.layers:
+        yield _wrong("a layer", max(layers), f"0 to {loaded.layers - 1}")
+    if same and "keys" in tensors:
+        keys, depth = tensors["keys"], len(layers) + len(tensors.get("first_keys", ()))
+        if (own := (keys.shape[1], keys.shape[3], depth)) != (expected := (*network.cache_shape, loaded.layers)):
+            yield _wrong("keys of (heads, width, layers)", own, expected)
+        if network.context is not None:
+            yield from _outside("a position of the keys", tensors["at"], 0, network.context - 1)

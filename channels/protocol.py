@@ -16,6 +16,7 @@ from sottovoce.channels.compress import compressed
 from sottovoce.channels.message import MessageRef, Part, Turn
 from sottovoce.channels.options import COMPAT, Compat, CompatName, LatentOptions, ProtocolOptions
 from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.payload_check import check_for
 from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import PayloadError, UsageError
@@ -335,7 +336,7 @@ class Protocol:
             return None
         try:
             payload = load(ref)
-            payload.check_for(loaded)
+            check_for(payload, loaded)
         except PayloadError as error:
             message = reference.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
