@@ -231,9 +231,14 @@ def _built(name: str, **options: Untyped) -> BaseChatModel:
         needed = "langchain and the provider's package, e.g. langchain-openai"
         raise UsageError(f"model {name!r} needs packages that are missing; pip install {needed}") from error
     try:
-        return _with_thoughts(init_chat_model(model, **options))
+        made = init_chat_model(model, **options)
     except Exception as error:  # providers have no common class
         raise UsageError(_refusal(name, error)) from error
+    kind = type(made)
+    if hasattr(kind, "_create_chat_result") and hasattr(kind, "_convert_chunk_to_generation_chunk"):  # OpenAI's format
+        kept = type(kind.__name__, (_KeepsThoughts, kind), {"__module__": kind.__module__})
+        object.__setattr__(made, "__class__", kept)
+    return made
 
 
 class _KeepsThoughts:
@@ -260,16 +265,6 @@ def _keep_thoughts(source: Untyped, message: BaseMessage) -> None:
     for name in (REASONING, "reasoning") if isinstance(source, dict) else ():
         if isinstance(source.get(name), str):
             message.additional_kwargs.setdefault(REASONING, source[name])
-
-
-def _with_thoughts(model: BaseChatModel) -> BaseChatModel:
-    """Return a chat model that keeps the thoughts of servers, if its client speaks OpenAI's format."""
-    kind = type(model)
-    if hasattr(kind, "_create_chat_result") and hasattr(kind, "_convert_chunk_to_generation_chunk"):
-        object.__setattr__(
-            model, "__class__", type(kind.__name__, (_KeepsThoughts, kind), {"__module__": kind.__module__})
-        )
-    return model
 
 
 def _refusal(name: str, error: Exception) -> str:

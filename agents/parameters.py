@@ -65,10 +65,8 @@ class Refused:
             raise error
         with self._lock:
             known = self.by_model.setdefault(_key(model), {})
-            new = {
-                name: f"sent as `{instead}`" if instead else "left out from now on" for name, instead in found.items()
-            }
-            notes = [f"its server refuses `{name}`, which is {fate}" for name, fate in new.items() if name not in known]
+            fates = [(name, f"sent as `{other}`" if other else "left out from now on") for name, other in found.items()]
+            notes = [f"its server refuses `{name}`, which is {fate}" for name, fate in fates if name not in known]
             known |= {name: "" if known.get(name) in sent else instead for name, instead in found.items()}
         return notes
 

@@ -86,7 +86,9 @@ def parse(text: str) -> Action | Malformed:
     if end is None:
         example = {"search": "a title", "lookup": "a word", "finish": "an answer"}[verb]
         return Malformed(f"'{name}[' has no end; expected a closing bracket, as in {name}[{example}]")
-    argument = _bare(rest[:end])
+    argument = " ".join(rest[:end].split()).strip("*")
+    if quoted := QUOTED.fullmatch(argument):
+        argument = quoted[2].strip()
     if not argument and verb != "finish":
         return Malformed(f"{name}[] names nothing; expected words between the brackets")
     return Action(verb, argument)
@@ -101,7 +103,7 @@ def step(library: Library, world: World, action: Action | Malformed) -> tuple[st
     if action.verb == "finish":
         return "The question is answered.", {**world, "answer": action.argument}
     observation, after = (_search if action.verb == "search" else _look_up)(library, world, action.argument)
-    return _short(observation), after
+    return observation if len(observation) <= LONGEST else observation[: LONGEST - len(CUT)] + CUT, after
 
 
 def _search(library: Library, world: World, name: str) -> tuple[str, World]:
@@ -135,14 +137,3 @@ def _end(text: str) -> int | None:
             return at
     last = text.rfind("]")
     return None if last < 0 else last
-
-
-def _bare(argument: str) -> str:
-    """Return an argument without surrounding quotes, asterisks and spaces."""
-    text = " ".join(argument.split()).strip("*")
-    quoted = QUOTED.fullmatch(text)
-    return quoted[2].strip() if quoted else text
-
-
-def _short(observation: str) -> str:
-    return observation if len(observation) <= LONGEST else observation[: LONGEST - len(CUT)] + CUT

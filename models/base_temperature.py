@@ -7,7 +7,7 @@ word only if the distribution is narrow. SmolLM2, whose files name no temperatur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from statistics import fmean, stdev
@@ -127,17 +127,13 @@ def measure(loaded: LoadedModel) -> tuple[dict[float, float], float]:
     prompts, found = [tuple(chain.from_iterable(chat)) for chat in chats], dict[float, float]()
     drawn = _likelihoods(loaded, prompts, Feed(), [DRAWN_AT])[0]
     allowed = fmean(drawn) - 2 * stdev(drawn)
-    for temperature, likelihood in _down(loaded, prompts):
-        found[temperature] = likelihood
-        if likelihood >= allowed:
-            break
-    return found, allowed
-
-
-def _down(loaded: LoadedModel, prompts: Sequence[Prompt]) -> Iterator[tuple[float, float]]:
     for at in range(0, len(LADDER), TOGETHER):
         rungs = LADDER[at : at + TOGETHER]
-        yield from zip(rungs, map(fmean, _likelihoods(loaded, prompts, Feed("mean"), rungs)), strict=True)
+        for temperature, each in zip(rungs, _likelihoods(loaded, prompts, Feed("mean"), rungs), strict=True):
+            found[temperature] = fmean(each)
+            if found[temperature] >= allowed:
+                return found, allowed
+    return found, allowed
 
 
 def _likelihoods(

@@ -72,7 +72,11 @@ def later_turns(
     builder: PromptBuilder, name: str, solutions: Sequence[tuple[Review, Message]], reflected: Message
 ) -> tuple[Turn, ...]:
     """Return the two best solutions of the round before with their reviews, and the problem."""
-    feedback = [_feedback(builder, review, said, reflected) for review, said in solutions]
+    feedback = list[list[object]]()
+    for review, answer in solutions:
+        start, end = review["reflection"] or (0, 0)
+        reflection = MessageRef(reflected, ((start, end),)) if start < end else ""
+        feedback.append([solution(builder, answer), review["error"], review["passed"], review["failed"], reflection])
     heard = builder.prompts.render("codegen/feedback", others=feedback)
     solve = words(builder.prompts.render("codegen/solve", function=name))
     improve = words(builder.prompts.render("codegen/improve", judges=SCORED))
@@ -94,12 +98,6 @@ def solution(builder: PromptBuilder, said: Message) -> MessageRef | str:
     begin = start + len(inside) - len(inside.lstrip("\n"))  # not spaces: the first line may be indented
     span = (begin, start + len(inside.rstrip()))
     return MessageRef(said, (span,), own=said.agent == builder.agent) if span[0] < span[1] else NOTHING
-
-
-def _feedback(builder: PromptBuilder, review: Review, said: Message, reflected: Message) -> list[object]:
-    start, end = review["reflection"] or (0, 0)
-    reflection = MessageRef(reflected, ((start, end),)) if start < end else ""
-    return [solution(builder, said), review["error"], review["passed"], review["failed"], reflection]
 
 
 def _role(builder: PromptBuilder, kind: str) -> list[Turn]:

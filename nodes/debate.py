@@ -25,7 +25,10 @@ def take_turn(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
     if not _speaks(run, agent, round):
         return {}
     if role != "debater":
-        return {"board": [_prescribed(run, state, agent, role)]}
+        # Text without a payload (CIPHER's bounds), drawn again at each call, as in the published code.
+        texts = [state["solution"]] if role == "expert" else state["decoys"]  # `setup` checked that they exist
+        text = random.Random(run.seed(state, agent, role)).choice(texts)
+        return {"board": [run.message(state, agent, "revise" if round else "answer", text, source=role)]}
     is_read = _is_read(run, agent, round)
     if not round:
         builder, several = run.prompt_builder(state, agent), run.settings.rounds > 1
@@ -51,9 +54,8 @@ def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
 def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages: list[Message]) -> list[Message]:
     """Return `agent`'s summary of messages, which it hears by the protocol; the summary is text."""
     reader = run.settings.speakers()[0] if agent == SUMMARISER else agent
-    return say(
-        run, state, Ask(agent, SUMMARISE[0], run.prompt_builder(state, reader).summarise(messages), protocol="nl")
-    )
+    turns = run.prompt_builder(state, reader).summarise(messages)
+    return say(run, state, Ask(agent, SUMMARISE[0], turns, protocol="nl"))
 
 
 def deciding_agents(run: RunContext[Debate]) -> list[str]:
@@ -91,14 +93,6 @@ def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary
     if settings.shape == "fresh" and not (len(rounds) == 1 and builder.lists_facts(settings.order)):
         return builder.fresh(own[-1], others[-1], settings.order)
     return builder.history(own, others, settings.order)
-
-
-def _prescribed(run: RunContext[Debate], state: Discussion, agent: str, role: str) -> Message:
-    """Return the message of an expert or a dummy: text without a payload (CIPHER's bounds)."""
-    texts = [state["solution"]] if role == "expert" else state["decoys"]  # `setup` checked that they exist
-    # Drawn again at each call, as in the published code.
-    text = random.Random(run.seed(state, agent, role)).choice(texts)
-    return run.message(state, agent, "revise" if state["round"] else "answer", text, source=role)
 
 
 def rule_of(run: RunContext[Debate]) -> str:

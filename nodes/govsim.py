@@ -89,13 +89,19 @@ def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
 
 def reflect(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Ask for a plan and for things to remember, in free text that nobody else reads."""
-    return {"board": say(run, state, Ask(agent, REFLECT, reflect_turns(run, state, agent), protocol=WORDS))}
+    builder = run.prompt_builder(state, agent)
+    turns = _with_rules(state, builder, _talk(state, builder), builder.prompts.render("govsim/reflect"))
+    return {"board": say(run, state, Ask(agent, REFLECT, turns, protocol=WORDS))}
 
 
 def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """Ask for the tons that an agent wants, in private; an unreadable reply counts as 0."""
-    pool, turns = state["world"]["pool"], wish_turns(run, state, agent)
-    ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), run.prompt_builder(state, agent), tons_pattern(pool))
+    builder, month, pool = run.prompt_builder(state, agent), state["world"]["month"], state["world"]["pool"]
+    lake = builder.prompts.render("govsim/lake", month=month, pool=pool)
+    form = words(builder.prompts.render("govsim/wish", pool=pool, steps=builder.steps))
+    memory = _memory(state, builder, state["round"])
+    turns = _with_rules(state, builder, memory, lake, builder.question_of(form))
+    ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), builder, tons_pattern(pool))
     *before, message = say(run, state, ask, validate=_unreadable, retries=0)
     tons = read_tons(message.full_text)
     return {"board": [*before, noted(message, f"wants {tons or 0} tons")]}
@@ -190,20 +196,6 @@ def talk_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Tur
     builder, others = run.prompt_builder(state, agent), [each for each in present(state) if each != agent]
     asked = builder.prompts.render("govsim/talk", others=others)
     return _with_rules(state, builder, _memory(state, builder, state["round"] - 1), _talk(state, builder), asked)
-
-
-def reflect_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Turn, ...]:
-    """Return the harvest, and the whole talk about it."""
-    builder = run.prompt_builder(state, agent)
-    return _with_rules(state, builder, _talk(state, builder), builder.prompts.render("govsim/reflect"))
-
-
-def wish_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Turn, ...]:
-    """Return the agent's memory, the state of the lake, and the question."""
-    builder, world = run.prompt_builder(state, agent), state["world"]
-    lake = builder.prompts.render("govsim/lake", month=world["month"], pool=world["pool"])
-    form = words(builder.prompts.render("govsim/wish", pool=world["pool"], steps=builder.steps))
-    return _with_rules(state, builder, _memory(state, builder, state["round"]), lake, builder.question_of(form))
 
 
 def _with_rules(state: Fishery, builder: PromptBuilder, *parts: Sequence[Part]) -> tuple[Turn, ...]:

@@ -54,9 +54,7 @@ def by_person(state: Discussion, call: Call, node: str) -> AIMessage | None:
     return AIMessage(str(ask_person(value, text_of)), additional_kwargs={"source": HUMAN})
 
 
-def ask_person(
-    value: JSON, read: Callable[[Any], Reply | None], expected: str = EXPECTED
-) -> Reply:  # Any: what somebody resumes the graph with
+def ask_person(value: JSON, read: Callable[[Any], Reply | None], expected: str = EXPECTED) -> Reply:  # Any: any reply
     """Interrupt with `value` until the graph is resumed with a valid reply; the error is added as "wrong".
 
     The values that a graph was resumed with stay in its checkpoints: an exception would block the thread forever.

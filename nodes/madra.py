@@ -100,7 +100,10 @@ def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
 
 def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """Return the summarizer's answer to the question."""
-    turns = summary_turns(_view(run, state, agent), _spoken(run.settings, state))
+    builder, answers = _view(run, state, agent), _spoken(run.settings, state)
+    request = builder.prompts.render("madra/summarise", others=[MessageRef(message) for message in answers])
+    system = builder.system_turn(*builder.prompts.render("madra/summarizer"))
+    turns = (*system, Turn("user", blocks(request, builder.question_of())))
     return {"board": say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS), reading)}
 
 
@@ -179,13 +182,6 @@ def judge_turns(builder: PromptBuilder, answers: Sequence[Message]) -> tuple[Tur
     request = builder.prompts.render("madra/agree", others=[MessageRef(message) for message in answers])
     system = builder.system_turn(*builder.prompts.render("madra/judge"))
     return (*system, Turn("user", blocks(builder.question_of(""), request)))
-
-
-def summary_turns(builder: PromptBuilder, answers: Sequence[Message]) -> tuple[Turn, ...]:
-    """Return the answers, the question and the form."""
-    request = builder.prompts.render("madra/summarise", others=[MessageRef(message) for message in answers])
-    system = builder.system_turn(*builder.prompts.render("madra/summarizer"))
-    return (*system, Turn("user", blocks(request, builder.question_of())))
 
 
 def _debater(builder: PromptBuilder) -> list[Turn]:

@@ -74,7 +74,10 @@ def say(
     `lacks_answer`, the answer turn follows; otherwise it stays as it is, and counts as an abstention. The board keeps
     the raw text of each attempt.
     """
-    ask = replace(ask, turns=_noted_turns(run, state, ask.turns))
+    if notes := list(dict.fromkeys(message.text for message in current_messages(state) if message.act == NOTE)):
+        shown = run.prompts.render("shared/note", notes=notes)  # the monitors' to all, before the last request
+        last = replace(ask.turns[-1], parts=blocks(shown, ask.turns[-1].parts))
+        ask = replace(ask, turns=(*ask.turns[:-1], last))
     attempts, turns, cut = list[Message](), ask.turns, False
     usual = ask.max_tokens or getattr(run.model(ask.agent), "max_tokens", None) or run.settings.max_tokens
     longest = usual
@@ -274,15 +277,6 @@ def usage_of(reply: AIMessage) -> tuple[dict[str, float], str]:
     if not all(type(n) in (int, float) and 0 <= n <= MOST_REPORTED for n in counts.values()):
         return {}, "its server reported numbers of tokens that cannot be: they are not counted"
     return counts | {"tokens_out": max(counts["tokens_out"] - thought, 0)}, ""
-
-
-def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return a prompt with each of the monitors' notes to all agents once, before the last request."""
-    notes = list(dict.fromkeys(message.text for message in current_messages(state) if message.act == NOTE))
-    if not notes:
-        return turns
-    shown = run.prompts.render("shared/note", notes=notes)
-    return (*turns[:-1], replace(turns[-1], parts=blocks(shown, turns[-1].parts)))
 
 
 def lacks_answer(question: Question, read: Read = kinds.reading) -> Validate:

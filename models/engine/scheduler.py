@@ -83,10 +83,8 @@ class Scheduler:
         """Return True if the next pass has the same sequences, unless one of them stops with the tokens of this one."""
         same = batch.plan is self._plan and batch.plan.foreseen and len(self.running) == self.decoding
         full = not self.waiting or self.decoding >= self._most
-        return same and full and self._same_model() and all(each.goes_on for each in self.running)
-
-    def _same_model(self) -> bool:
-        return self._network.version == self._version and not self._network.hooked
+        same_model = self._network.version == self._version and not self._network.hooked
+        return same and full and same_model and all(each.goes_on for each in self.running)
 
     def end_plan(self) -> None:
         """Give the decoding sequences what was recorded, before any of them leaves its place."""
@@ -98,9 +96,7 @@ class Scheduler:
         """Return one chunk of the unread prompts, divided among them."""
         first, sequences = self.decoding, self.running[self.decoding :]
         chunk = max((MAX_PREFILL_TOKENS if first else MAX_PREFILL_TOKENS * IDLE_PREFILL_FACTOR) // len(sequences), 1)
-        if self._limits.exact:
-            sequences = sequences[:1]
-        elif self._network.attention.alone:
+        if self._limits.exact or self._network.attention.alone:
             sequences = sequences[:1]
         # An exact chunk ends where one of a prompt without a cached beginning does, so that sums have one order.
         block = ROUND if self._limits.exact else 0

@@ -104,20 +104,15 @@ class Sequence:
         """True once it needs no further forward pass."""
         if self.error is not None:
             return True
-        return self.finish is not None and not self._needs_state and not self._needs_cache
+        needs_state = bool(self.request.record.layers) and self.passes < self.n + 1
+        filled = self.length + len(self.thoughts) + self.n
+        needs_cache = "words" in self.request.record.cache and self.filled < filled
+        return self.finish is not None and not needs_state and not needs_cache
 
     @property
     def goes_on(self) -> bool:
         """True if it decodes for two more passes at least, unless it stops."""
         return self.finish is None and self.n + 1 < self.request.stop.max_new and not self.job.future.done()
-
-    @property
-    def _needs_state(self) -> bool:
-        return bool(self.request.record.layers) and self.passes < self.n + 1
-
-    @property
-    def _needs_cache(self) -> bool:
-        return "words" in self.request.record.cache and self.filled < self.length + len(self.thoughts) + self.n
 
     def uniform(self, ahead: int = 0) -> float:
         """Return the uniform number for drawing the next token, or one that comes `ahead` tokens after it."""

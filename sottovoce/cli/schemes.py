@@ -23,7 +23,11 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
     """Run a scheme on a question or many, and show the run."""
     check_trained(scheme, settings, typed(), asks=options.chosen)
     questions, origin = questions_of(options, settings)
-    _check_place(output)
+    if output.save is not None:
+        if (output.save / RUN).exists():
+            again = command("runs", "resume", str(output.save))
+            raise UsageError(f"{str(output.save)!r} already contains a run; take another, or continue: {again}")
+        check_folder(output.save, "--save", RUN)
     title = " · ".join([scheme.replace("_", "-"), settings.protocol, ", ".join(dict.fromkeys(settings.model))])
     with _loading(output, title):
         # Late: torch takes seconds, and errors in the request are reported first.
@@ -33,14 +37,6 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
 
         run = start_run(new_manifest(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
     run_and_show(run, settings, limits, output)
-
-
-def _check_place(output: Output) -> None:
-    if output.save is not None:
-        if (output.save / RUN).exists():
-            again = command("runs", "resume", str(output.save))
-            raise UsageError(f"{str(output.save)!r} already contains a run; take another, or continue: {again}")
-        check_folder(output.save, "--save", RUN)
 
 
 def _loading(output: Output, title: str) -> Any:  # Any: a context manager

@@ -27,14 +27,10 @@ class Checked(BaseModel):
         try:
             return build(values)
         except ValidationError as error:
-            raise UsageError(_unknown(error, cls) or first_wrong(error, cls.__name__)) from error
-
-
-def _unknown(error: ValidationError, model: type[BaseModel]) -> str:
-    first = error.errors()[0]
-    if first["type"] != "extra_forbidden" or len(first["loc"]) != 1:
-        return ""
-    return nearest(f"field of {model.__name__}:", first["loc"][0], model.model_fields)
+            first = error.errors()[0]
+            if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+                raise UsageError(nearest(f"field of {cls.__name__}:", first["loc"][0], cls.model_fields)) from error
+            raise UsageError(first_wrong(error, cls.__name__)) from error
 
 
 def shown(value: object) -> str:

@@ -8,7 +8,6 @@ from statistics import fmean
 
 from sottovoce.analysis.compare import Summary
 from sottovoce.analysis.statistics import Share
-from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.text import figure, one_line
 from sottovoce.experiments.row_content import run_name
@@ -76,7 +75,8 @@ def heard_bytes(record: DiscussionRecord) -> Iterator[float]:
     board: AnyState = {"board": record.messages, "epochs": [reset.cut for reset in record.resets]}
     messages, edges = current_messages(board), record.chosen().edges()
     for place, message in enumerate(messages):
-        later = {each.agent for each in messages[place:] if _follows(each, message)}
+        at = message.epoch, *message.time, message.act  # what was said in parallel has the same
+        later = {each.agent for each in messages[place:] if (each.epoch, *each.time, each.act) != at}
         if any(speaker == message.agent and hearer in later for speaker, hearer in edges):
             words = message.text if message.public is None else message.public
             yield message.stats.get("carried_bytes") or float(len(words.encode()))
@@ -94,8 +94,3 @@ def _cells(row: Carried) -> tuple[str, ...]:
     numbers = (row.message_bytes, row.computed, row.seconds, row.per_kilobyte)
     shown = ("" if number is None else figure(number) for number in numbers)
     return (f"`{one_line(row.row)}`", row.point, *share_cells(row.right), *shown)
-
-
-def _follows(message: Message, earlier: Message) -> bool:
-    """Return whether a message further down the board was not said in parallel: it is later, or of another act."""
-    return (message.epoch, *message.time, message.act) != (earlier.epoch, *earlier.time, earlier.act)

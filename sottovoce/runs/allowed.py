@@ -101,8 +101,13 @@ def _is_known(name: str, value: object, settings: Settings, folder: Path | None)
     """Return whether a value ships with the project, is pinned, or lies in a folder that is read anyway."""
     if not isinstance(value, str):
         return False
-    if marked(type(settings))[name].is_shipped(value) or (name == "model" and _is_pinned(value)):
+    if marked(type(settings))[name].is_shipped(value):
         return True
+    if name == "model":
+        from sottovoce.models.sources.catalogue import CATALOGUE  # late: its package imports torch
+
+        if value in CATALOGUE:
+            return True
     if folder is None:
         return False
     if name == DONOR:  # a run next to this one
@@ -118,10 +123,3 @@ def lies_in(folder: Path, path: Path) -> bool:
         return all(each.resolve().is_relative_to(root) for each in (path, *inside))
     except (OSError, RuntimeError):  # Python 3.11 raises the latter for links in a loop
         return False
-
-
-def _is_pinned(model: str) -> bool:
-    """Return whether `models pull` gets this model, so that its digest is known."""
-    from sottovoce.models.sources.catalogue import CATALOGUE  # late: its package imports torch
-
-    return model in CATALOGUE

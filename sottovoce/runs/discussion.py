@@ -143,7 +143,8 @@ class LiveDiscussion:
         try:
             self._run.record_step(self._key, step, events, update, self.seconds)
             for event in events if self.broken is None else ():
-                self._show_whole(event)
+                if isinstance(event, Message) and self._shown.get(event.place, event.text) != event.text:
+                    self._show(event)  # whole: its step was committed before its last chunk was shown
                 self._observe(self.record, event)
         except StepError:
             raise
@@ -164,9 +165,7 @@ class LiveDiscussion:
         self._run.record_prompt(self._key, event)
         self._observe(self.record, event)
 
-    def _speaks(
-        self, chunk: Any, about: dict[str, Any]
-    ) -> None:  # Any: a message or a piece of one, as LangGraph streams it
+    def _speaks(self, chunk: Any, about: dict[str, Any]) -> None:  # Any: a message or a piece, as LangGraph streams it
         if "agent" not in about:
             return
         # A chunk extends the text so far; a whole message replaces it.
@@ -181,11 +180,6 @@ class LiveDiscussion:
     def _show(self, said: Message) -> None:
         self._shown[said.place] = said.text
         self._observe(self.record, Speaking(said))
-
-    def _show_whole(self, event: object) -> None:
-        """Show a message whose step was committed before its last chunk was shown."""
-        if isinstance(event, Message) and self._shown.get(event.place, event.text) != event.text:
-            self._show(event)
 
 
 async def _waiting(graph: Graph, config: RunnableConfig) -> tuple[str, Interrupt] | None:

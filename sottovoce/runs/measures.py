@@ -18,7 +18,7 @@ from sottovoce.channels.message import Message
 from sottovoce.core.any_types import Unimported
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import Decision, Discussion, Vote, concluded, current_messages
+from sottovoce.nodes.state import Decision, Discussion, concluded, current_messages
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
 from sottovoce.prompts.kinds.text import stands_in
@@ -227,15 +227,12 @@ def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[
         vote = count or voted(message, state)
         if vote["answer"] is None and count is None and asked is None and message.round < last:
             continue  # nothing reads it
-        found[_way(vote, asked or message, state)] += 1
+        how = vote.get("asked")
+        if vote["answer"] is None:
+            found["unknown" if _declines((asked or message).full_text, state) else "abstained"] += 1
+        else:
+            found["answer_turn" if how == "answer" else how or "at_once"] += 1
     return ParseStatistics.model_validate(found)
-
-
-def _way(vote: Vote, last: Message, question: Discussion) -> Way:
-    if vote["answer"] is None:
-        return "unknown" if _declines(last.full_text, question) else "abstained"
-    asked = vote.get("asked")
-    return "answer_turn" if asked == "answer" else asked or "at_once"
 
 
 def _declines(text: str, question: Discussion) -> bool:

@@ -78,7 +78,11 @@ def run_all(
         if person is None and (settings.asks_people or _hands_over(settings, watch)):
             raise UsageError("a human takes part in it, but nobody can answer here; run it with its scheme's command")
         if limits is not None and limits.workers:
-            _check_for_workers(settings, limits, models, watch)
+            if models is not None or watch is not None:
+                made = "workers make their models and monitors from the settings"
+                raise UsageError(f"{made}; name them there, or drop --workers")
+            if settings.asks_people or _hands_over(settings, watch):
+                raise UsageError("workers cannot ask a human; drop --workers, or let only models take part")
             over = run_on_cluster(run_all, run, settings, store, limits, observing)
         else:
             graph = scheme(run.manifest.scheme).create(settings, models=models, store=store, watch=watch)
@@ -100,14 +104,6 @@ def run_all(
 def _hands_over(settings: Settings, watch: Watch | None) -> bool:
     """Return whether an intervention may hand an agent over to a human."""
     return bool((watch or settings.watch) and settings.intervention == "human")
-
-
-def _check_for_workers(settings: Settings, limits: Limits, models: Models, watch: Watch | None) -> None:
-    """Raise UsageError for models, watches and humans, which cannot be sent to another process."""
-    if models is not None or watch is not None:
-        raise UsageError("workers make their models and monitors from the settings; name them there, or drop --workers")
-    if settings.asks_people or _hands_over(settings, watch):
-        raise UsageError("workers cannot ask a human; drop --workers, or let only models take part")
 
 
 class Runner:
