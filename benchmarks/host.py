@@ -115,10 +115,10 @@ def _milliseconds(network: Free, loaded: LoadedModel, case: Case, rows: int, opt
 def _seconds(loaded: LoadedModel, case: Case, rows: int, steps: int) -> float:
     """Return the seconds of a step, over many steps of one batch: CPU time, or on a GPU all of it."""
     loop = decoding_loop(loaded, case, rows)
-    start = _now(loaded)
+    start = now(loaded)
     for _ in range(steps):
         loop.step()
-    seconds = (_now(loaded) - start) / steps
+    seconds = (now(loaded) - start) / steps
     assert loop.scheduler.decoding == rows, f"all rows still decode under {case}"
     return seconds
 
@@ -137,7 +137,8 @@ def decoding_loop(
     return loop
 
 
-def _now(loaded: LoadedModel) -> float:
+def now(loaded: LoadedModel) -> float:
+    """Return the seconds of a clock: of this thread's CPU time, or on a GPU of all that it has done."""
     if loaded.network.device.type == "cpu":
         return time.thread_time()
     torch.cuda.synchronize()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
@@ -14,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from transformers.generation.streamers import BaseStreamer
 
 from benchmarks.decoding import generate
-from benchmarks.host import Case, decoding_loop
+from benchmarks.host import Case, decoding_loop, now
 from benchmarks.measuring import Options, Table, as_published, percent, times
 from sottovoce.channels import create
 from sottovoce.core.any_types import Untyped
@@ -34,7 +33,7 @@ KERNELS = 14  # lines of a profile
 
 def tables(options: Options) -> Iterator[Table]:
     """Yield the time of steps, what a message of keys and values costs, and the kernels of a step."""
-    loaded, rows = options.loaded, _rows(options)
+    loaded, rows = options.loaded, options.batches or options.some(*ROWS)
     prompts, steps = [options.most(n, 8) for n in PROMPTS], options.most(STEPS, 2)
     for prompt in prompts:
         yield _steps(loaded, prompt, rows, steps)
@@ -46,12 +45,8 @@ def tables(options: Options) -> Iterator[Table]:
 def rivals(options: Options) -> Iterator[Table]:
     """Yield steps beside those of `transformers.generate`, whose static cache is compiled for a minute or more."""
     for prompt in PROMPTS:
-        for n in reversed(_rows(options)[:2]):
+        for n in reversed((options.batches or options.some(*ROWS))[:2]):
             yield _theirs(options.loaded, options.most(prompt, 8), n, options.most(STEPS, 2))
-
-
-def _rows(options: Options) -> tuple[int, ...]:
-    return options.batches or options.some(*ROWS)
 
 
 def _steps(loaded: LoadedModel, prompt: int, rows: tuple[int, ...], steps: int) -> Table:
@@ -64,26 +59,17 @@ def _steps(loaded: LoadedModel, prompt: int, rows: tuple[int, ...], steps: int) 
         table.add(f"{name} against {nl}", *(times(a / b) for a, b in zip(found[nl], found[name], strict=True)))
     rates = [_bytes(loaded, prompt, n) / each / 1e6 for n, each in zip(rows, found[nl], strict=True)]
     table.add(f"GB/s of weights, keys and values, {nl}", *map("{:.0f}".format, rates))
-    copied = torch.empty(_copied(loaded), dtype=torch.uint8, device=loaded.network.device)
+    size = 1 << (32 if loaded.network.device.type == "cuda" else 26)  # more than a cache holds
+    copied = torch.empty(size, dtype=torch.uint8, device=loaded.network.device)
     most = 2 * copied.numel() / _timed(loaded, copied.clone) / 1e6
     table.add(f"of what a copy reaches ({most:.0f} GB/s)", *(percent(rate / most) for rate in rates))
     return table
 
 
-def _copied(loaded: LoadedModel) -> int:
-    """Return the bytes of a copy that measures bandwidth: more than a cache holds."""
-    return 1 << (32 if loaded.network.device.type == "cuda" else 26)
-
-
 def _step(loaded: LoadedModel, case: Case, prompt: int, rows: int, steps: int) -> float:
     """Return the milliseconds of a step."""
     loop = decoding_loop(loaded, case, rows, prompt=prompt, warm=WARM, steps=steps)
-
-    def run() -> None:
-        for _ in range(steps):
-            loop.step()
-
-    return _timed(loaded, run, repeats=1) / steps
+    return _timed(loaded, lambda: [loop.step() for _ in range(steps)], repeats=1) / steps
 
 
 def _bytes(loaded: LoadedModel, prompt: int, rows: int) -> float:
@@ -98,17 +84,10 @@ def _timed(loaded: LoadedModel, run: Callable[[], object], repeats: int = 7) -> 
     """Return the median milliseconds of a run, until the device is done; repeated ones are warmed up."""
     found = []
     for _ in range(repeats + (repeats > 1)):
-        _wait(loaded)
-        start = time.perf_counter()
+        start = now(loaded)
         run()
-        _wait(loaded)
-        found.append(1000 * (time.perf_counter() - start))
+        found.append(1000 * (now(loaded) - start))
     return median(found[repeats > 1 :])
-
-
-def _wait(loaded: LoadedModel) -> None:
-    if loaded.network.device.type == "cuda":
-        torch.cuda.synchronize()
 
 
 @torch.inference_mode()
@@ -155,11 +134,11 @@ def _kernels(loaded: LoadedModel, prompt: int, rows: int, steps: int = 8) -> Tab
 class _Gaps(BaseStreamer):
     """Times between the tokens of `generate`."""
 
-    def __init__(self) -> None:
-        self.seen: list[float] = []
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded, self.seen = loaded, list[float]()
 
     def put(self, value: torch.Tensor) -> None:
-        self.seen.append(time.perf_counter())
+        self.seen.append(now(self.loaded))
 
     def end(self) -> None:
         """Do nothing."""
@@ -172,7 +151,7 @@ def _theirs(loaded: LoadedModel, prompt: int, rows: int, steps: int) -> Table:
     table.add(f"{rows} rows after {prompt} tokens", "ms a step", "`nl` against it")
     table.add("`nl`", f"{own:.2f}")
     for name, cache in {"`generate`": None, "`generate`, static cache, compiled": "static"}.items():
-        gaps = _Gaps()
+        gaps = _Gaps(loaded)
         torch.compiler.reset()
         try:
             generate(published, asked, cache, gaps)
