@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -71,7 +72,7 @@ class BM25Settings(Checked):
         import bm25s
         import Stemmer
 
-        read = folded if self.stemmer in ENGLISH else _composed
+        read = folded if self.stemmer in ENGLISH else partial(unicodedata.normalize, "NFKC")
         stem = list if self.stemmer == NONE else Stemmer.Stemmer(self.stemmer).stemWords  # they are not thread-safe
         return bm25s.tokenize(
             [_with_single(read(text)) for text in texts],
@@ -83,18 +84,9 @@ class BM25Settings(Checked):
         )
 
 
-def _composed(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
-
-
 def spaced(text: str) -> str:
     """Return a text in which runs without spaces are written as pairs of characters."""
-    return RUN.sub(_pairs, text)
-
-
-def _pairs(run: re.Match[str]) -> str:
-    pairs = ["".join(pair) for pair in pairwise(run[0])]
-    return f" {' '.join(pairs) or run[0]} "
+    return RUN.sub(lambda run: f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} ", text)
 
 
 def _with_single(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
@@ -267,7 +268,6 @@ def _pages(row: Row) -> list[str]:
     return list(dict.fromkeys(title.replace("_", " ") for title in titles))
 
 
-FEVER_ROW = {"id": 1, "claim": "A river flows uphill.", "label": "REFUTES"}
 FOLIO = DataSet(
     "folio",
     "conclusions from premises in everyday words: Correct, Incorrect or Unknown (FOLIO-wiki, curated)",
@@ -294,32 +294,28 @@ FEVER = DataSet(
     "fever",
     "claims checked against Wikipedia: SUPPORTS, REFUTES or NOT ENOUGH INFO",
     "label",
-    FEVER_ROW,
+    {"id": 1, "claim": "A river flows uphill.", "label": "REFUTES"},
     _fever,
     {"paper_dev": 9_999, "paper_test": 9_999, "train": 145_449},
     own_id=("id",),
     metadata=("verifiable",),
     hub=Hub("v1.0", "paper_dev"),
 )
-FEVER2 = DataSet(
-    "fever2",
-    "the same, with claims written to mislead (FEVER 2.0, fixers)",
-    "label",
-    FEVER_ROW,
-    _fever,
-    {"dev": 1_174},
-    own_id=("id",),
+FEVER2 = replace(
+    FEVER,
+    name="fever2",
+    about="the same, with claims written to mislead (FEVER 2.0, fixers)",
+    counts={"dev": 1_174},
+    metadata=(),
     hub=Hub("v2.0", "validation"),
 )
-FEVEROUS = DataSet(
-    "feverous",
-    "the same, over texts and tables",
-    "label",
-    FEVER_ROW,
-    _fever,
-    {"dev": 7_890, "train": 71_291},
-    own_id=("id",),
+FEVEROUS = replace(
+    FEVER,
+    name="feverous",
+    about="the same, over texts and tables",
+    counts={"dev": 7_890, "train": 71_291},
     metadata=("challenge",),
     # the first row, which only lists the fields
     passes_over=lambda row: not row.values.get("claim") and not row.values.get("label"),
+    hub=Hub(),
 )

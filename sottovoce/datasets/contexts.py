@@ -16,6 +16,7 @@ QASPER and MuSiQue are read in LongBench's layout, too. KVComm asks 500 rows of 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
@@ -156,16 +157,10 @@ MULTIFIELDQA_EN = DataSet(
     metadata=("length",),
     hub=Hub("multifieldqa_en"),
 )
-TWO_WIKI_MQA = DataSet(
-    "2wikimqa",
-    "questions of 2WikiMultihopQA with long passages (LongBench)",
-    "text",
-    LONGBENCH,
-    _longbench,
-    {"test": 200},
-    METRIC,
-    private=True,
-    own_id=IDS,
-    metadata=("length",),
+TWO_WIKI_MQA = replace(
+    MULTIFIELDQA_EN,
+    name="2wikimqa",
+    about="questions of 2WikiMultihopQA with long passages (LongBench)",
+    counts={"test": 200},
     hub=Hub("2wikimqa"),
 )
