@@ -78,7 +78,7 @@ def thoughts_of(reply: Reply, loaded: LoadedModel, protocol: Protocol) -> Though
     closed = reply.finish != "length"
     note = "" if closed else f"thoughts ended at their limit of {len(reply.ids)} tokens"
     return Thoughts(
-        (*block.open, *reply.ids, *(block.close if closed else block.forced)),
+        (*block.open, *reply.ids, *(loaded.chat.ids(block.markers.close) if closed else block.forced)),
         payload.label.text,
         len(reply.ids),
         reply.usage.prompt - len(block.open),

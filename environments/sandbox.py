@@ -228,7 +228,6 @@ def _end(process: subprocess.Popen[bytes], kind: str, user: int | None, name: st
 
 
 def _verdict(code: int, why: str, errors: str, limits: Limits, kind: str) -> tuple[Status, str]:
-    """Return the status of a program that ended, and its reason."""
     number = -code if code < 0 else code - 128 if code > 128 else 0  # bwrap and containers add 128 to a signal
     last = (errors.strip().splitlines() or [""])[-1]
     if why == "timeout" or number == signal.SIGXCPU:

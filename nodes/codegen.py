@@ -149,7 +149,11 @@ def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     best = [(reviews[who], spoken[who]) for who in state["ranked"]]
     ask = Ask(agent, "revise", later_turns(builder, name, best, reflected), code_form(scored=True))
     (message,) = say(run, state, ask)
-    return {"board": [replace(message, notes=(*message.notes, _helped(message)))]}
+    found = scores(message.full_text, len(SCORED))  # how helpful it found the judges, for display and for monitors
+    helped = f"no scores of {', '.join(SCORED)} could be read"
+    if found is not None:
+        helped = f"helped by {', '.join(f'{name} {score}' for name, score in zip(SCORED, found, strict=True))}"
+    return {"board": [replace(message, notes=(*message.notes, helped))]}
 
 
 def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
@@ -179,14 +183,6 @@ def _judge(run: RunContext[CodeGen], state: Coding, ask: Ask, request: Sequence[
     replies = replies_of(run, state)
     turns = judge_turns(run.prompt_builder(state, ask.agent), list(replies.values()), request)
     return {"board": say(run, state, replace(ask, turns=turns))}
-
-
-def _helped(message: Message) -> str:
-    """Return a note on how helpful a coder found the judges, for display and for monitors."""
-    found = scores(message.full_text, len(SCORED))
-    if found is None:
-        return f"no scores of {', '.join(SCORED)} could be read"
-    return f"helped by {', '.join(f'{name} {score}' for name, score in zip(SCORED, found, strict=True))}"
 
 
 # Problem and solutions

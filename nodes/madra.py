@@ -115,7 +115,10 @@ def _select(run: RunContext[MADRA], state: Madra, builder: PromptBuilder, offere
         chosen = selected(message.full_text, len(offered), most)
         return "" if chosen is not None else f'it has no line "{CHOSEN}" with numbers or [No Found]'
 
-    ask = _selection(run.settings, builder, offered)
+    turns, form = select_turns(builder, offered, most), selection_form(len(offered), most)
+    ask = Ask(builder.agent, SELECT, turns, form, max_tokens=run.settings.select_tokens, protocol=WORDS)
+    if not builder.steps:
+        ask = replace(ask, response_format=replace(form, after="", spaced=True), prefill=CHOSEN, stop=("\n",))
     return say(run, state, ask, validate=validate, requested=f"{CHOSEN} [0] [1], or {CHOSEN} [No Found]")
 
 
@@ -135,14 +138,6 @@ def _view(run: RunContext[MADRA], state: Madra, agent: str) -> PromptBuilder:
     known = state.copy()
     known["documents"] = []
     return run.prompt_builder(known, agent)
-
-
-def _selection(settings: MADRA, builder: PromptBuilder, offered: Sequence[Passage]) -> Ask:
-    turns, form = select_turns(builder, offered, settings.most), selection_form(len(offered), settings.most)
-    if builder.steps:
-        return Ask(builder.agent, SELECT, turns, form, max_tokens=settings.select_tokens, protocol=WORDS)
-    at_once = replace(form, after="", spaced=True)
-    return Ask(builder.agent, SELECT, turns, at_once, CHOSEN, ("\n",), settings.select_tokens, protocol=WORDS)
 
 
 # Prompts

@@ -138,7 +138,12 @@ class PromptBuilder:
                 turns = [*self.after_sharing(heard, latest=last)]
                 continue
             turns.append(own_turn(said, latest=last))
-            turns.append(self._revise(said, heard, last=last, order=order if last else None))
+            if not heard:  # a debate of one checks itself (Du et al.)
+                turns.append(self.user("debate/verify"))
+                continue
+            restated = order if last else None
+            slots = self._blocks(heard, said if restated else None, restated, latest=last)
+            turns.append(self.user("debate/revise", **slots))
         return tuple(turns)
 
     def lists_facts(self, order: Order | None) -> bool:
@@ -172,11 +177,6 @@ class PromptBuilder:
         """Return the question, and the answers to summarize."""
         said = self.prompts.render("debate/summarise", others=[MessageRef(message) for message in others])
         return (*self.system_turn(), Turn("user", blocks(self.question_of(""), said)))
-
-    def _revise(self, own: Message, others: Sequence[Message], *, last: bool, order: Order | None) -> Turn:
-        if not others:  # a debate of one checks itself (Du et al.)
-            return self.user("debate/verify")
-        return self.user("debate/revise", **self._blocks(others, own if order else None, order, latest=last))
 
     def _blocks(
         self, others: Sequence[Message], own: Message | None, order: Order | None, *, latest: bool

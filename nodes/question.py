@@ -143,7 +143,12 @@ def check_question(
     if len(question.get("choices") or []) > kinds.MOST_CHOICES:
         found, most = len(question["choices"]), kinds.MOST_CHOICES
         raise UsageError(f"there are {found} choices; expected at most {most}, one for each letter")
-    check_targets(question)
+    check = kinds.KINDS[kinds.kind_of(question)].check
+    check(question)
+    if (aliases := question.get("aliases")) and question.get("target") is None:
+        raise UsageError(f"aliases are {aliases!r}, other forms of a target, but there is no target; add one")
+    for alias in aliases or []:
+        check({**question, "target": alias})
     for field, what_for in (needs or {}).items():
         if not question.get(field):
             raise UsageError(f"{what_for}, but the question has no {field!r}")
@@ -152,16 +157,6 @@ def check_question(
         for agent in by_agent if isinstance(by_agent, dict) else ():
             if known is not None and agent not in known:
                 raise UsageError(choose(f"agent among the {field.replace('_', ' ')}:", agent, known))
-
-
-def check_targets(question: Question) -> None:
-    """Refuse choices, a target or an alias that do not fit the question's kind."""
-    check = kinds.KINDS[kinds.kind_of(question)].check
-    check(question)
-    if (aliases := question.get("aliases")) and question.get("target") is None:
-        raise UsageError(f"aliases are {aliases!r}, other forms of a target, but there is no target; add one")
-    for alias in aliases or []:
-        check({**question, "target": alias})
 
 
 def _once(passages: Iterable[Passage]) -> list[Passage]:

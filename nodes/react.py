@@ -78,7 +78,9 @@ def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
     Thoughts of small models are limited to one line, since longer ones lose the topic.
     """
     number, turns = state["round"] + 1, step_turns(run.prompt_builder(state, agent), run.settings, steps_of(state))
-    action, most = action_form(state), run.settings.step_tokens
+    argument, most = r"[^\[\]\n]+", run.settings.step_tokens
+    ends = answer_pattern(state, otherwise=argument)  # Finish has an answer of the question's kind
+    action = Form(pattern=rf"(?:Search|Lookup)\[{argument}\]|Finish\[(?:{ends})\]", unknown=False)
     guided = replace(action, after=f"Action {number}:", one_line=run.wording(agent) == "sentence")
     ask = Ask(agent, STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
     said = say(run, state, ask)
@@ -120,13 +122,6 @@ def _done(library: Library, state: Relay, action: Action | Malformed) -> tuple[s
         return react.step(library, state["world"], action)
     except RetrievalError as error:  # a temporary failure of a service; the relay can continue
         return f"The search failed: {error}.", state["world"]
-
-
-def action_form(state: Discussion) -> Form:
-    """Return the form of an action: one of three; Finish has an answer of the question's kind."""
-    argument = r"[^\[\]\n]+"
-    ends = answer_pattern(state, otherwise=argument)
-    return Form(pattern=rf"(?:Search|Lookup)\[{argument}\]|Finish\[(?:{ends})\]", unknown=False)
 
 
 # Prompts

@@ -68,16 +68,13 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
     """
     given, settings = state.get("game"), run.settings
     game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else settings.seated(given)
-    return {"game": game.model_dump(mode="json"), "world": first_state(game), "notes": _leaks(run)}
-
-
-def _leaks(run: RunContext[WhoDunit]) -> list[str]:
-    """Return a note if messages carry more than the published values: what stands before a prompt has no spans."""
+    notes = list[str]()
     channels = [model.channel for model in run.models.values() if isinstance(model, HookedChatModel)]
+    # What stands before a prompt has no spans.
     whole = any(each.hands_over and getattr(each.options, "place", "") != "quoted" for each in channels)
-    if not whole or run.settings.values == "off":
-        return []
-    return [f"{run.settings.protocol} hands over more than the game publishes: private clues and thoughts too"]
+    if whole and settings.values != "off":
+        notes = [f"{settings.protocol} hands over more than the game publishes: private clues and thoughts too"]
+    return {"game": game.model_dump(mode="json"), "world": first_state(game), "notes": notes}
 
 
 def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:

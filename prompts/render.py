@@ -112,7 +112,9 @@ class Prompts:
         except (TemplateError, SyntaxError, RecursionError, MemoryError) as error:  # deep nests break Python's compiler
             why = error.message if isinstance(error, TemplateError) else f"it is nested too deep ({error})"
             raise PromptError(f"prompt file '{name}.md' of the pack is not a template: {why}") from error
-        slots = _declared(self._texts[name])
+        declared = DECLARED.match(self._texts[name])
+        assert declared, "every built-in prompt declares its slots in its first line"
+        slots = {slot.strip() for slot in declared[1].split(",") if slot.strip()}
         for slot in sorted(used - slots):
             raise PromptError(f"{choose('slot', slot, sorted(slots))} (prompt file '{name}.md')")
         for slot in sorted((MESSAGES & slots) - used):
@@ -167,12 +169,6 @@ def _text(path: Path, folder: Path) -> str:
         raise PromptError(f"prompt file {str(path)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise PromptError(f"prompt file {str(path)!r} is not UTF-8: {error.reason} at byte {error.start}") from error
-
-
-def _declared(text: str) -> set[str]:
-    match = DECLARED.match(text)
-    assert match, "every built-in prompt declares its slots in its first line"
-    return {slot.strip() for slot in match[1].split(",") if slot.strip()}
 
 
 def _marked(value: Any, messages: list[MessageRef]) -> Any:  # Any: see render

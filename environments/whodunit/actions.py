@@ -142,12 +142,10 @@ class _Reader:
         if attribute and not (sign and _plain(name) == _plain(attribute)):
             return self._attribute(attribute), _one_line(text)
         if not _one_line(value):
-            raise _Wrong(f'"value" was {_shown(text)}; with action 2 it must be property-value, as {self._example()}.')
+            first = self.game.names[0]
+            example = f"{first}-{self.game.person(1)[first]}"
+            raise _Wrong(f'"value" was {_shown(text)}; with action 2 it must be property-value, as {example}.')
         return self._attribute(name), _one_line(value)
-
-    def _example(self) -> str:
-        name = self.game.names[0]
-        return f"{name}-{self.game.person(1)[name]}"
 
     def _people(self) -> tuple[int, ...]:
         """Return the numbers of a list; an empty one says that nobody has the value."""

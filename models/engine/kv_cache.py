@@ -35,7 +35,10 @@ class KVCache:
     def resize(self, slots: int, columns: int, used: abc.Sequence[int]) -> None:
         """Change the size; each of the first slots keeps as many columns as `used` says."""
         old = self.tensors
-        self.tensors = tuple(_zeros(kind, slots, columns) for kind in self.kinds)
+        # Zeros, because a masked column still gets a weight of 0: its values must be finite.
+        shapes = [(len(kind.members), slots, kind.heads, columns + 1, kind.width) for kind in self.kinds]
+        new_of = zip(shapes, self.kinds, strict=True)
+        self.tensors = tuple(torch.zeros(shape, dtype=kind.dtype, device=kind.device) for shape, kind in new_of)
         for new, kept in zip(self.tensors, old, strict=False):
             for slot, n in enumerate(used):
                 new[:, slot, :, :n] = kept[:, slot, :, :n]
@@ -97,9 +100,3 @@ class KVCache:
     def window(self, start: int, end: int) -> Pages:
         """Return a view of slots start .. end for `CacheView`; writes to it change the cache."""
         return tuple(tensor[:, start:end] for tensor in self.tensors)
-
-
-def _zeros(kind: Kind, slots: int, columns: int) -> torch.Tensor:
-    # Zeros, because a masked column still gets a weight of 0: its values must be finite.
-    shape = (len(kind.members), slots, kind.heads, columns + 1, kind.width)
-    return torch.zeros(shape, dtype=kind.dtype, device=kind.device)

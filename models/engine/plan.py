@@ -52,7 +52,8 @@ class Group:
 
         Sequences with fewer have token 0 in their place, which costs at most one unneeded lookup.
         """
-        stops = [each.nearest_stops for each in self.sequences]
+        requests = [each.request.stop for each in self.sequences]
+        stops = [() if stop.by == "argmax" else stop.ids for stop in requests]
         longest = max(map(len, stops))
         return upload([(*each, *[0] * (longest - len(each))) for each in stops], self._device) if longest else None
 

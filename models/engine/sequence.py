@@ -138,11 +138,6 @@ class Sequence:
         """True if the argmax is needed, of all logits or of those that the format allows."""
         return self.request.stop.by == "argmax" or (self.constraint is not None and self.request.feed.kind == "mean")
 
-    @property
-    def nearest_stops(self) -> tuple[int, ...]:
-        """The tokens that end the reply if one is the nearest to the next input."""
-        return () if self.request.stop.by == "argmax" else self.request.stop.ids
-
     def write(self, id: int, best: int, *, averaged: bool) -> Effect:
         """Return the effect of its format on a pass's choice, whose token is the nearest to a mean if `averaged`.
 

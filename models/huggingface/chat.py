@@ -307,11 +307,6 @@ class ThoughtBlock:
         return () if self._is_open else self.chat.ids(self.markers.open)
 
     @cached_property
-    def close(self) -> tuple[int, ...]:
-        """The ids that close it where the model did."""
-        return self.chat.ids(self.markers.close)
-
-    @cached_property
     def forced(self) -> tuple[int, ...]:
         """The ids that close it at the limit."""
         return self.chat.ids(self.markers.gap + self.markers.close)

@@ -186,7 +186,6 @@ def weights_digest(model: nn.Module) -> str:
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors of a checkpoint by name, module by module."""
     for path, module in model.named_modules():
         below = tuple(f"{child}." for child, _ in module.named_children())
         fetched: AbstractContextManager[None] = nullcontext()

@@ -68,7 +68,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
         raise ModelError(
             f"cannot store models in {str(folder.parent)!r}: {error.strerror}; set SOTTOVOCE_MODELS to another folder"
         ) from error
-    _sweep(folder.parent)
+    for left in folder.parent.glob(f"{PARTIAL}*"):  # of processes that were killed
+        owner = left.name.removeprefix(PARTIAL).partition("-")[0]
+        if not (owner.isdecimal() and psutil.pid_exists(int(owner))):
+            shutil.rmtree(left, ignore_errors=True)
     try:
         yield partial
         _replace(partial, folder)
@@ -85,14 +88,6 @@ def _replace(partial: Path, folder: Path) -> None:
         if source_of(folder) is None:  # otherwise another process made the same one first
             raise
     shutil.rmtree(partial.with_name(f"{partial.name}-old"), ignore_errors=True)
-
-
-def _sweep(parent: Path) -> None:
-    """Remove the partial folders of processes that were killed."""
-    for left in parent.glob(f"{PARTIAL}*"):
-        owner = left.name.removeprefix(PARTIAL).partition("-")[0]
-        if not (owner.isdecimal() and psutil.pid_exists(int(owner))):
-            shutil.rmtree(left, ignore_errors=True)
 
 
 SUMS = "SHA256SUMS"

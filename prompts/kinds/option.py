@@ -35,14 +35,10 @@ LETTER = re.compile(rf"(?<![{_LATIN}'.])\(?([A-Z])\)?(?![{_LATIN}'])(?!\.\s?[A-Z
 def bare(choices: Sequence[str]) -> list[str]:
     """Return the choices without their own letters or numbers."""
     series = (string.ascii_uppercase, string.ascii_lowercase, [str(i + 1) for i in range(len(choices))])
-    if any(_is_series(choices, names) for names in series):
+    own = [match and match[1] for match in (NUMBERED.match(choice.strip()) for choice in choices)]
+    if own and any(own == [*names[: len(own)]] for names in series):
         return [NUMBERED.sub("", choice.strip(), count=1).strip() for choice in choices]
     return [PREFIX.sub("", choice.strip()) for choice in choices]
-
-
-def _is_series(choices: Sequence[str], names: Sequence[str]) -> bool:
-    own = [NUMBERED.match(choice.strip()) for choice in choices]
-    return bool(own) and [match and match[1] for match in own] == [*names[: len(own)]]
 
 
 def letter_of(text: str, choices: Sequence[str]) -> str | None:

@@ -159,7 +159,11 @@ def index(options: IndexOptions) -> None:
     from sottovoce.runs.job import resumable
 
     if options.prebuilt is not None:
-        return _download(options.prebuilt, options)
+        from sottovoce.retrievers.pyserini import download
+
+        if options.corpus or options.to:
+            raise UsageError("--prebuilt downloads an index; give it without a corpus and --to")
+        return say(f"search it as pyserini:{options.prebuilt}; it is in {one_line(str(download(options.prebuilt)))}")
     if options.corpus is None or options.to is None:
         raise UsageError("an index needs a corpus and a new folder, e.g. data index passages.jsonl --to indexes/mine")
     check_folder(options.to, "--to", INDEX)
@@ -173,14 +177,6 @@ def index(options: IndexOptions) -> None:
         bad = counted(corpus.skipped, "bad passage")
         say(f"{bad} left out; the first: {one_line(corpus.first_skipped)}")
     say(f"search it as {builder.name}:{name}")
-
-
-def _download(name: str, options: IndexOptions) -> None:
-    from sottovoce.retrievers.pyserini import download
-
-    if options.corpus or options.to:
-        raise UsageError("--prebuilt downloads an index; give it without a corpus and --to")
-    say(f"search it as pyserini:{name}; it is in {one_line(str(download(name)))}")
 
 
 @contextmanager

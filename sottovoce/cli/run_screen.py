@@ -96,9 +96,8 @@ def json_of(run: Run) -> str:
     if len(run.records) == 1:
         return run.only.to_json()
     results = [result.to_dict() for result in run.results()]
-    return (
-        json.dumps({**run.manifest.model_dump(mode="json"), "status": run.status, "results": results}, indent=2) + "\n"
-    )
+    whole = {**run.manifest.model_dump(mode="json"), "status": run.status, "results": results}
+    return json.dumps(whole, indent=2) + "\n"
 
 
 def print_one(console: Console, record: DiscussionRecord, output: Output, *, live: bool) -> None:

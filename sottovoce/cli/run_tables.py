@@ -127,15 +127,10 @@ def judge_run(name: str, model: str, limits: Limits) -> None:
         for rater, given in verdicts.items()
     )
     show(table(RIGHT_HEADINGS, rights) + "\n")
-    cells = (
-        [
-            f"{pair.left} and {pair.right}",
-            str(pair.n),
-            *share_cells(pair.same),
-            "" if pair.kappa is None else f"{pair.kappa:.2f}",
-        ]
-        for pair in agreements(verdicts)
-    )
+    cells = list[list[str]]()
+    for pair in agreements(verdicts):
+        kappa = "" if pair.kappa is None else f"{pair.kappa:.2f}"
+        cells.append([f"{pair.left} and {pair.right}", str(pair.n), *share_cells(pair.same), kappa])
     show(table(AGREEMENT_HEADINGS, cells))
     say(f"\nsaved in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
     if judged.unfinished:

@@ -77,8 +77,6 @@ def _items_of(block: Block, says: _Says) -> Iterator[JSON]:
 
 
 class _Says:
-    """Messages of one discussion as items."""
-
     def __init__(self, record: DiscussionRecord, tensors: Tensors) -> None:
         self._record, self._tensors = record, tensors
         self._prompts = {prompt.place: prompt.turns for prompt in record.prompts}

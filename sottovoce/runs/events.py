@@ -155,9 +155,8 @@ class Listener(BaseCallbackHandler):
     def __init__(self, report: Callable[[Asked], None]) -> None:
         self._report = report
 
-    def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **options: Any
-    ) -> None:  # Any: as LangChain has it
+    # Any: as LangChain has it
+    def on_chat_model_start(self, serialized: Any, messages: list[list[BaseMessage]], **options: Any) -> None:
         """Report a call whose metadata has a place; other calls are made by a model itself."""
         about = options.get("metadata") or {}
         if all(name in about for name in Place._fields):

@@ -85,7 +85,6 @@ class Job:
 
 
 def _spent(runs: Iterable[Run]) -> tuple[int, int]:
-    """Return the numbers of calls, and of tokens read and written."""
     costs = [run.cost for run in runs]
     return sum(cost.calls for cost in costs), sum(cost.total for cost in costs)
 

@@ -127,11 +127,8 @@ def new_manifest(
     from sottovoce.monitors.monitor import monitor_of  # late: numpy
 
     chat_models, monitors = _models_of(settings, models), [monitor_of(name) for name in settings.watch]
-    packs = (
-        {}
-        if settings.prompts
-        else {name: pack for name, model in chat_models.items() if (pack := getattr(model, "pack", None))}
-    )
+    own = {name: pack for name, model in chat_models.items() if (pack := getattr(model, "pack", None))}
+    packs = {} if settings.prompts else own
     return RunManifest(
         scheme=scheme,
         settings=settings.model_dump(mode="json"),

@@ -94,7 +94,6 @@ def _from(graph: Graph, checkpoint: RunnableConfig) -> Branch:
 
 
 def _branch(graph: Graph, config: RunnableConfig) -> Branch:
-    """Return the state of a thread at its newest checkpoint."""
     values = graph.get_state(config).values
     messages = [each if isinstance(each, Message) else Message.from_dict(each) for each in values["board"]]
     return Branch(messages, values.get("interventions", []), values["decision"])

@@ -102,7 +102,6 @@ def run_all(
 
 
 def _hands_over(settings: Settings, watch: Watch | None) -> bool:
-    """Return whether an intervention may hand an agent over to a human."""
     return bool((watch or settings.watch) and settings.intervention == "human")
 
 

@@ -24,7 +24,7 @@ from tests.runs.support import task
 SAMPLES = {"debate": "arithmetic", "whodunit": "whodunit"}
 """Representatives of the commands of schemes, with a sample for each."""
 READ = {
-    *("--settings", "--questions", "--game", "--data", "--runs", "--store"),
+    *("--settings", "--questions", "--game", "--data", "--runs", "--store", "--prices"),
     *("experiment run file", "data index corpus"),
     *("monitor train rows", "monitor evaluate monitor", "monitor evaluate rows", "monitor show monitor"),
 }
