@@ -55,14 +55,14 @@ def tables(options: Options) -> Iterator[Table]:
     table.add(
         f"debates of {SETTINGS.agents} agents, {SETTINGS.rounds} rounds, up to {TOKENS} tokens a reply", "", "aim"
     )
+    published = as_published(options.loaded)
+    as_papers = replace(published, network=Network(published.model, len(options.loaded.table)))
     few = n if options.loaded.network.small else min(n, IN_TURN)
     for threads in dict.fromkeys((options.threads, cores if options.loaded.network.small else options.threads)):
         runs: dict[str, Run] = {
             "together": partial(_run_debates, options.loaded, n, threads=threads),
             "in turn": partial(_run_debates, options.loaded, few, threads=1, together=False),
-            PAPERS: partial(
-                _run_debates, _as_papers(options.loaded), few, together=False, threads=1, max_batch=1, reuse=False
-            ),
+            PAPERS: partial(_run_debates, as_papers, few, together=False, threads=1, max_batch=1, reuse=False),
         }
         milliseconds = interleaved(runs, min(options.repeats, 3), options.clock, warm=int(options.loaded.network.small))
         name = f"{n} together, torch threads: {threads}"
@@ -85,11 +85,6 @@ def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
         state = graph.invoke(questions(1)[0], output_keys=["board"])
         refs = [message["payload"] for message in state["board"]]
         return median(ref["nbytes"] for ref in refs), median(ref["tokens"] for ref in refs)
-
-
-def _as_papers(loaded: LoadedModel) -> LoadedModel:
-    published = as_published(loaded)
-    return replace(published, network=Network(published.model, len(loaded.table)))
 
 
 def _run_debates(

@@ -41,22 +41,14 @@ def requests(batch: int, new: int = NEW) -> list[Request]:
 def spoken(protocol: Protocol, bare: Sequence[Request], loaded: LoadedModel, temperature: float = 0.0) -> list[Request]:
     """Return a protocol's requests for the same prompts."""
     sampling = Sampling(temperature)
-    options = [
-        protocol.make_request(Prompt(times_of.prompt), loaded, Speech(times_of.stop.max_new, sampling))
-        for times_of in bare
-    ]
-    return [replace(times_of, stop=replace(times_of.stop, ids=())) for times_of in options]
+    made = [protocol.make_request(Prompt(each.prompt), loaded, Speech(each.stop.max_new, sampling)) for each in bare]
+    return [replace(each, stop=replace(each.stop, ids=())) for each in made]
 
 
 def sde(loaded: LoadedModel) -> SDE:
     """Return SDE with two layers: the last default one and the one before it."""
     last = loaded.latent_layers()[-1]
     return SDE(layers=(last - 1, last))
-
-
-def ids_of(request: Request) -> list[int]:
-    """Return the token ids of a prompt."""
-    return [id for piece in request.prompt if isinstance(piece, Ids) for id in piece.ids]
 
 
 def with_first(rivals: Callable[[int], Mapping[str, Run]], new: int) -> dict[str, Run]:
@@ -69,7 +61,7 @@ def generate(
     loaded: LoadedModel, requests: Sequence[Request], cache: str | None = None, streamer: BaseStreamer | None = None
 ) -> list[list[int]]:
     """Generate for the same requests with `transformers.generate`: left padding, greedy, the same number of tokens."""
-    rows = [ids_of(request) for request in requests]
+    rows = [[id for piece in each.prompt if isinstance(piece, Ids) for id in piece.ids] for each in requests]
     longest = max(map(len, rows))
     ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=loaded.network.device)
     mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=ids.device)
@@ -89,7 +81,7 @@ def tables(options: Options) -> Iterator[Table]:
     loaded = with_engine(options.loaded, threads=options.threads, reuse=False)
     size, published = parameters_of(loaded.model), as_published(loaded)
     batches = options.batches or options.some(*(LARGE_BATCHES if size >= LARGE else BATCHES))
-    new = options.most(_new(loaded))
+    new = options.most(NEW if loaded.network.small else NEW_OF_REAL)
     rivals = [with_first(partial(_rivals, loaded, published, batch), new) for batch in batches]
     repeats = [_repeats(options, loaded, batch) for batch in batches]
     whole = [interleaved(rival, n, options.clock) for rival, n in zip(rivals, repeats, strict=True)]
@@ -112,10 +104,6 @@ def _repeats(options: Options, loaded: LoadedModel, batch: int) -> int:
     if loaded.network.small:
         return options.repeats * max(4 - batch // 4, 1)
     return max(options.repeats // max(batch // 8, 1), 1)
-
-
-def _new(loaded: LoadedModel) -> int:
-    return NEW if loaded.network.small else NEW_OF_REAL
 
 
 def _ratios(loaded: LoadedModel, caches: list[str]) -> Iterator[tuple[str, str, Callable[[Times], str]]]:

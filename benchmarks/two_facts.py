@@ -6,8 +6,7 @@ The holder of the last fact, which names the answer, must keep it; the holder of
 import sys
 from collections import Counter
 
-from sottovoce.channels.message import Message
-from sottovoce.nodes.question import Question, passages_of
+from sottovoce.nodes.question import passages_of
 from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
 
@@ -26,19 +25,10 @@ def counts(records: list[DiscussionRecord]) -> Counter[str]:
         found.update(done=1, right=right, ties=is_tie, won=is_tie and right)
         first_attempts = {each.agent: each for each in reversed(record.messages) if each.round == 1}
         for message in first_attempts.values():
-            last, named = holds_answer(record.question, message.agent), names_answer(record.question, message)
+            answer, documents = str(record.question["target"]).lower(), passages_of(record.question, message.agent)
+            last, named = any(answer in str(each).lower() for each in documents), answer in message.full_text.lower()
             found.update(last=last, kept=last and named, first=not last, learnt=named and not last)
     return found
-
-
-def holds_answer(question: Question, agent: str) -> bool:
-    """Return whether an agent's documents name the answer."""
-    return any(str(question["target"]).lower() in str(each).lower() for each in passages_of(question, agent))
-
-
-def names_answer(question: Question, message: Message) -> bool:
-    """Return whether a message names the answer."""
-    return str(question["target"]).lower() in message.full_text.lower()
 
 
 if __name__ == "__main__":

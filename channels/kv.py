@@ -177,17 +177,12 @@ class KV(Protocol):
         whole = {0: 0} | {layer_of(layer, depth, loaded.layers): i for i, layer in enumerate(layers)}
         others = [layer for layer in range(depth) if layer not in layers]
         rest = [layer for layer in range(loaded.layers) if layer not in whole]
-        first: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for layer in rest:
-            source = layer_of(layer, loaded.layers, depth)
-            if source in layers:
-                first.append((keys[layers.index(source), :, :1], values[layers.index(source), :, :1]))
-            else:
-                assert first_keys is not None and first_values is not None, (
-                    "layers that are not whole have one position"
-                )
-                first.append((first_keys[others.index(source)], first_values[others.index(source)]))
-        none = keys.new_zeros(0, keys.shape[1], 1, keys.shape[3])
+        # Sources are of (whole layers, others): the first position of each, in that order.
+        sources = [[*layers, *others].index(layer_of(layer, loaded.layers, depth)) for layer in rest]
+        all_keys, all_values = (
+            ours[:, :, :1] if first is None else torch.cat([ours[:, :, :1], first])
+            for ours, first in ((keys, first_keys), (values, first_values))
+        )
         order = sorted(whole)
         chosen = [whole[layer] for layer in order]
         return Cached(
@@ -195,8 +190,8 @@ class KV(Protocol):
             values[chosen][:, :, at],
             tuple(order),
             payload.tensors["at"][at],
-            torch.stack([each[0] for each in first]) if first else none,
-            torch.stack([each[1] for each in first]) if first else none,
+            all_keys[sources],
+            all_values[sources],
             turned=self.options.positions == "shifted",
         )
 
