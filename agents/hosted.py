@@ -75,7 +75,8 @@ def hosted(
         raise UsageError(f"model {name!r} has no key; set {variable} in the environment")
     asked: dict[str, Any] = {"max_tokens": max_tokens, "logprobs": top_logprobs and True, "top_logprobs": top_logprobs}
     asked |= {"timeout": timeout, "max_retries": timeout and 0}
-    options = {each: value for each, value in asked.items() if value is not None and _accepts(model, each)}
+    known = {name for field, info in type(model).model_fields.items() for name in (field, info.alias)}
+    options = {each: value for each, value in asked.items() if value is not None and each in known}
     if options:
         model = _built(name, **options)
     model.callbacks = [_Named(f"{agent}: {name}", timeout)]
@@ -282,11 +283,6 @@ def _without_key(model: BaseChatModel) -> str | None:
         if isinstance(key, SecretStr) and not key.get_secret_value():
             return variable
     return None
-
-
-def _accepts(model: BaseChatModel, parameter: str) -> bool:
-    fields = type(model).model_fields
-    return parameter in fields or any(info.alias == parameter for info in fields.values())
 
 
 def _said(error: BaseException) -> str:

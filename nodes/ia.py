@@ -68,27 +68,21 @@ def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     own = [spoken[agent] for spoken in rounds]
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
     last = state["round"] + 1 >= run.settings.rounds
-    form = (small_form if run.wording(agent) == "sentence" else box_form)(state, last=last)
+    form = form_of_message(state, last=last, small=run.wording(agent) == "sentence")
     ask = Ask(agent, TALK, talk_turns(run.prompt_builder(state, agent), own, others), form)
     return {"board": say(run, state, ask)}
 
 
-def box_form(question: Question, *, last: bool) -> Form:
+def form_of_message(question: Question, *, last: bool, small: bool) -> Form:
     """Return the form of a message (`--guide on`): free text, and a line whose box can only contain an answer.
 
-    The box is forced in the last round; before, it is the agent's own choice.
+    The box is forced in the last round; before, it is the agent's own choice. A small model writes no box on its own:
+    it has a line #A:, then a line #Q: or the box. Its last message asks no question.
     """
-    answer = answer_pattern(question, otherwise=r"[^{}\s.][^{}\n]*")
-    return Form(pattern=rf"(?:{answer})\}}", after=r"\boxed{", forced=last, unknown=False, optional=True)
-
-
-def small_form(question: Question, *, last: bool) -> Form:
-    """Return the form for a small model, which writes no box on its own: a line #A:, then a line #Q: or the box.
-
-    The last message asks no question.
-    """
-    offered = answer_pattern(question, otherwise=INSIDE)
-    box = rf"\\boxed\{{(?:{offered})\}}"
+    if not small:
+        answer = answer_pattern(question, otherwise=r"[^{}\s.][^{}\n]*")
+        return Form(pattern=rf"(?:{answer})\}}", after=r"\boxed{", forced=last, unknown=False, optional=True)
+    box = rf"\\boxed\{{(?:{answer_pattern(question, otherwise=INSIDE)})\}}"
     return Form(pattern=rf"#A: {SAID}\n(?:{box if last else f'#Q: {SAID}|{box}'})", unknown=False, optional=True)
 
 

@@ -199,7 +199,10 @@ def read_donors(folder: Path, protocol: str) -> Donors:
     """Read the payloads of a protocol from a finished run. Errors: see `donors_of`."""
     try:
         lines = [json.loads(line) for line in text_of(folder / LOG).splitlines()]
-        if not lines or not _is_over(lines[-1]):
+        last: JSON = lines[-1] if lines else {}
+        counts: dict[str, int] = last.get("counts", {})
+        ended = counts.get("done", 0) + counts.get("failed", 0) == counts.get("discussions")
+        if not (last.get("line") == "done" or (last.get("line") == "stopped" and ended)):
             raise UsageError(f"run {str(folder)!r} is not finished, as --probe-from needs; resume it first")
         said: dict[int, dict[Where, dict[str, PayloadRef]]] = {}
         questions: list[Question] = [line["question"] for line in lines if line["line"] == "question"]
@@ -216,13 +219,6 @@ def read_donors(folder: Path, protocol: str) -> Donors:
     if len({question for places in said.values() for refs in places.values() for question in refs}) < 2:
         raise UsageError(f"run {str(folder)!r} has payloads about one question; --probe-from needs two or more")
     return Donors(folder, protocol, said, asked)
-
-
-def _is_over(last: JSON) -> bool:
-    """Return True if all discussions of a log ended, with a result or a failure."""
-    counts: dict[str, int] = last.get("counts", {})
-    ended = counts.get("done", 0) + counts.get("failed", 0) == counts.get("discussions")
-    return last["line"] == "done" or bool(last["line"] == "stopped" and ended)
 
 
 def _messages(lines: list[JSON]) -> Iterator[tuple[int, str, Message]]:

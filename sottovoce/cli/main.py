@@ -95,7 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SottovoceError as error:
         return _report(str(error), error.exit_code)
     except click.ClickException as error:
-        return _report(_usage(error), MISUSED)
+        context = getattr(error, "ctx", None)
+        see = f"; see {context.command_path} --help" if context else ""
+        return _report(error.format_message().rstrip(".") + see, MISUSED)
     except KeyboardInterrupt:
         return _report("stopped", STOPPED)
     except Exception as error:
@@ -124,12 +126,6 @@ def _foreseen(error: Exception) -> str | None:
     from sottovoce.agents.hosted import failure  # late: it imports langchain
 
     return failure(error)
-
-
-def _usage(error: click.ClickException) -> str:
-    context = getattr(error, "ctx", None)
-    see = f"; see {context.command_path} --help" if context else ""
-    return error.format_message().rstrip(".") + see
 
 
 def _report(message: str, code: int) -> int:

@@ -156,7 +156,11 @@ def read(folder: Path, wrong_in: Callable[[bytes], str] | None = None) -> tuple[
             break
         head = lines[0] if lines else parsed_line  # the lines of other versions cannot be checked
         if wrong_in is not None and (head.get("format"), head.get("version")) == (FORMAT, VERSION):
-            _check(wrong_in(line), number, parsed_line, path)
+            wrong = wrong_in(line)
+            if not wrong and (parsed_line["line"] == "run") != (number == 1):
+                wrong = f"its kind is {parsed_line['line']!r}: expected 'run' in the first line, and only there"
+            if wrong:
+                raise RecordError(f"run {str(path)!r} is damaged: line {number}: {wrong}; {REPAIR}")
         # The first line may name files whose bytes are not text.
         lines.append(_without_surrogates(line, parsed_line) if lines else parsed_line)
         sound += len(line)
@@ -171,14 +175,6 @@ def _without_surrogates(line: bytes, parsed_line: JSON) -> JSON:
 
     whole: JSON = json.loads(encodable(json.dumps(parsed_line, ensure_ascii=False)))
     return whole
-
-
-def _check(wrong: str, number: int, parsed_line: JSON, path: Path) -> None:
-    """Raise RecordError for a line that is wrong, or not at the place of its kind."""
-    if not wrong and (parsed_line["line"] == "run") != (number == 1):
-        wrong = f"its kind is {parsed_line['line']!r}: expected 'run' in the first line, and only there"
-    if wrong:
-        raise RecordError(f"run {str(path)!r} is damaged: line {number}: {wrong}; {REPAIR}")
 
 
 def last_line(folder: Path) -> JSON:

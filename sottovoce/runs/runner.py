@@ -132,7 +132,8 @@ class Runner:
         waiting, compiled = iter(self._run.unfinished), recorded(graph, saver=self._person is not None)
         workers = [self._work(waiting, compiled) for _ in range(self._limits.at_once)]
         self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
-        timer = self._after(self._limits.time_limit)
+        limit, late = self._limits.time_limit, self._limits.out_of_time
+        timer = None if limit is None else asyncio.get_running_loop().call_later(limit, self._stop, late())
         ended = await asyncio.gather(*self._workers[:-1], return_exceptions=True)
         self._stop()
         if timer is not None:
@@ -177,11 +178,6 @@ class Runner:
         self.over = self.over or why
         for worker in self._workers:
             worker.cancel()
-
-    def _after(self, seconds: float | None) -> asyncio.TimerHandle | None:
-        if seconds is None:
-            return None
-        return asyncio.get_running_loop().call_later(seconds, self._stop, self._limits.out_of_time())
 
     async def _sync(self) -> None:
         while True:
