@@ -133,7 +133,7 @@ class ReadableConsole(Console):
         if isinstance(renderable, str):
             renderable = self.render_str(renderable)
         if isinstance(renderable, Text):
-            renderable = _printable(renderable, (options or self.options).encoding)
+            renderable = _encodable(renderable, (options or self.options).encoding)
         return super().render(renderable, options)
 
 
@@ -147,7 +147,7 @@ def moves(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal
 
 
-def _printable(text: Text, encoding: str) -> Text:
+def _encodable(text: Text, encoding: str) -> Text:
     """Return a harmless text that can be encoded; a changed one loses its shades, whose positions no longer fit."""
     plain = harmless(text.plain)
     if not encoding.startswith("utf"):
