@@ -38,7 +38,7 @@ from sottovoce.core.validation import first_wrong, shown
 if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models needs none
     import torch
 
-    from sottovoce.models import Table
+    from sottovoce.models import LoadedModel, Table
 
 FORMAT = 1
 DTYPES = {"I64": "<i8", "F32": "<f4"}
@@ -167,7 +167,7 @@ class Payload:
         """Return the safetensors file; equal payloads give equal bytes. What could not be read is refused."""
         import safetensors.torch  # late: it imports torch
 
-        payload_check.check(self)
+        payload_check.check(self.tensors, self.label.layers, len(self.label.text))
         label = {name: value for name, value in asdict(self.label).items() if (name, value) != ("origin", "")}
         line = json.dumps(label, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         # safetensors refuses views and shared storage.
@@ -191,11 +191,16 @@ class Payload:
             if (found := json.loads(line)["format"]) != FORMAT:
                 raise PayloadError(f"payload has format {shown(found)}; this version reads {FORMAT}; run again")
             payload = cls(LABELS.validate_json(line, strict=True, extra="forbid"), safetensors.torch.load(data))
-            payload_check.check(payload)
+            payload_check.check(payload.tensors, payload.label.layers, len(payload.label.text))
             return payload
         except (ValueError, KeyError, TypeError, RecursionError, MemoryError, SafetensorError) as error:
             why = first_wrong(error, "its label") if isinstance(error, ValidationError) else first_line(error)
             raise PayloadError(f"not a payload file ({len(data)} bytes): {why}; expected safetensors") from error
+
+    def check_for(self, loaded: LoadedModel) -> None:
+        """Check that the tensors fit the model that reads them. Errors: see `payload_check.check_for`."""
+        same, shared = self.label.weights == loaded.weights_key, self.label.vocabulary == loaded.vocabulary_key
+        payload_check.check_for(self.tensors, self.label.layers, loaded=loaded, same=same, shared=shared)
 
 
 def entropies(data: bytes) -> list[tuple[Span, float]]:

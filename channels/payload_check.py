@@ -16,7 +16,6 @@ from sottovoce.core.errors import PayloadError
 if TYPE_CHECKING:
     import torch
 
-    from sottovoce.channels.payload import Payload
     from sottovoce.models import LoadedModel
 
 MOST_POSITIONS = 2**31
@@ -42,26 +41,25 @@ TOGETHER = (
 Tensors = Mapping[str, "torch.Tensor"]
 
 
-def check(payload: Payload) -> None:
-    """Refuse tensors that do not fit one another, the label's layers, or its text.
+def check(tensors: Tensors, layers: Sequence[int], characters: int) -> None:
+    """Refuse tensors that do not fit one another, the layers listed, or a text of so many characters.
 
     Tensors of other names belong to other packages' protocols, and are checked for NaN alone.
 
     Raises:
         PayloadError: the payload is damaged; the message names the first tensor that does not fit.
     """
-    tensors, layers, characters = payload.tensors, payload.label.layers, len(payload.label.text)
     for wrong in chain(_shapes(tensors, layers), _values(tensors, layers, characters)):
         raise PayloadError(f"payload is damaged: {wrong}; run again")
 
 
-def check_for(payload: Payload, loaded: LoadedModel) -> None:
-    """Refuse tensors that do not fit the model that reads them.
+def check_for(tensors: Tensors, layers: Sequence[int], *, loaded: LoadedModel, same: bool, shared: bool) -> None:
+    """Refuse tensors that do not fit the model that reads them; `same`: it has the speaker's weights, `shared`: tokens.
 
     Raises:
         PayloadError: the payload is not what its label says.
     """
-    for wrong in _unfit(payload, loaded):
+    for wrong in _unfit(tensors, layers, loaded, same, shared):
         raise PayloadError(f"payload does not fit {loaded.name!r}, whose it is by its label: {wrong}; run again")
 
 
@@ -71,8 +69,8 @@ def check_tokens(tensors: Tensors, tokens: int) -> None:
         raise PayloadError(f"payload is damaged: {wrong}; run again")
 
 
-def _wrong(name: str, found: object, expected: object) -> str:
-    return f"{name} is {found}; expected {expected}"
+def _wrong(name: str, value: object, expected: object) -> str:
+    return f"{name} is {value}; expected {expected}"
 
 
 def _outside(name: str, tensor: torch.Tensor, least: int, most: int | None) -> Iterator[str]:
@@ -132,13 +130,13 @@ def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterato
             yield _wrong(f"a value of {name}", "infinite", "finite numbers")
 
 
-def _unfit(payload: Payload, loaded: LoadedModel) -> Iterator[str]:
-    tensors, layers, table, network = payload.tensors, payload.label.layers, loaded.table, loaded.network
-    if payload.label.vocabulary == loaded.vocabulary_key:
+def _unfit(tensors: Tensors, layers: Sequence[int], loaded: LoadedModel, same: bool, shared: bool) -> Iterator[str]:
+    table, network = loaded.table, loaded.network
+    if shared:
         yield from _tokens(tensors, len(table))
     widths = {name: table.width + 1 for name in tensors if name.startswith(f"bridged.{table.key}.")}
     widths[f"rows.{table.key}"] = table.width
-    if same := payload.label.weights == loaded.weights_key:
+    if same:
         widths |= {"states": network.hidden, "state": network.hidden}
     for name, width in widths.items():
         if name in tensors and (found := tensors[name].shape[-1]) != width:

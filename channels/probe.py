@@ -15,7 +15,6 @@ import torch
 from sottovoce.channels.compress import is_carried, vectors
 from sottovoce.channels.options import FROM_A_RUN, Probe
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.payload_check import check_for
 from sottovoce.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def _where_kept(payload: Payload, vectors: torch.Tensor, own: torch.Tensor) -> t
 
 def _of_the_same_kind(payload: Payload, donor: Payload, loaded: LoadedModel) -> Payload:
     """Return the donor, or raise a UsageError if it does not fit this payload, or a PayloadError the model."""
-    check_for(donor, loaded)
+    donor.check_for(loaded)
     for name in ("protocol", "weights", "layers"):
         mine, other = getattr(payload.label, name), getattr(donor.label, name)
         if mine != other:

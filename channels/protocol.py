@@ -16,7 +16,6 @@ from sottovoce.channels.compress import compressed
 from sottovoce.channels.message import MessageRef, Part, Turn
 from sottovoce.channels.options import COMPAT, Compat, CompatName, LatentOptions, ProtocolOptions
 from sottovoce.channels.payload import Label, Payload
-from sottovoce.channels.payload_check import check_for
 from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import PayloadError, UsageError
@@ -336,7 +335,7 @@ class Protocol:
             return None
         try:
             payload = load(ref)
-            check_for(payload, loaded)
+            payload.check_for(loaded)
         except PayloadError as error:
             message = reference.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
