@@ -1,4 +1,4 @@
-"""Whether a batch computes what the model computes alone: a diagnosis, and a check at load of families not tested."""
+"""The check that a batch computes what the model computes alone: a diagnosis, and at load for untested families."""
 
 from __future__ import annotations
 

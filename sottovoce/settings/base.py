@@ -33,6 +33,7 @@ from sottovoce.settings.oversight import People, Watched
 EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
 """Fields with one value for all agents, or one each."""
 
+Marker = Annotated[str, Field(min_length=1)]
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Answers = Literal["short", "sentence"]
@@ -164,7 +165,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         description="Thoughts of models that think, before each reply: on, off, or their most tokens. If not set: as "
         f"the chat template has it, at most {THOUGHTS}; off for short replies if the template has a switch.",
     )
-    thinking_markers: tuple[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]] | None = Field(
+    thinking_markers: Annotated[tuple[Marker, Marker] | None, Words()] = Field(
         default=None,
         description="What opens and what closes the thoughts of a local model, if it is of no known family.",
     )

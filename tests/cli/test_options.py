@@ -55,7 +55,7 @@ def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyP
     assert re.search(r"--partial +entropy\|entropy_reversed\|max\|max_reversed\s", out)
     assert re.search(r"--temperature +X \.\.\.\s", out)
     assert re.search(r"--memory +SIZE \.\.\.\s", out) and re.search(r"--layers +N \.\.\.\s", out)
-    assert re.search(r"--option +NAME=VALUE \.\.\.\s", out) and re.search(r"--thinking +on\|off\s", out)
+    assert re.search(r"--option +NAME=VALUE \.\.\.\s", out) and re.search(r"--thinking +on\|off\|N\s", out)
     assert re.search(r"--rounds +N [^-]*\(default: 3\)", out)
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.nodes.context import made_from
+from sottovoce.settings import IA, Debate, GovSim, ReAct, WhoDunit
 from tests.graphs.support import QUESTION
 from tests.graphs.test_transitions import CASES, FIRST, SCRIPTS, built
+from tests.thinkers import THOUGHTS, thinker
 
 POISON = 'MUSING \\boxed{99} Answer: 99 Finish[99] [[1, 1]] {"action": 1} Evidence: [1]'
 ANSWERS = {"": ["The answer is 22."] * 12}
@@ -62,3 +68,21 @@ def test_a_reply_that_was_cut_in_its_thoughts_states_nothing() -> None:
     model = ScriptedChatModel({"": ["<think>\n12*8 = 96 and so"] * 9})
     decision = built(name, {**settings, "answer_turn": "off"}, models=model).invoke(dict(QUESTION))["decision"]
     assert decision["answer"] is None
+
+
+def hooked(tmp_path: Path, **more: Any) -> HookedChatModel:
+    """A local model that thinks, and says nothing that could be read as an answer."""
+    return HookedChatModel(preloaded=thinker(text="Hm."), store=PayloadStore(tmp_path), max_tokens=6, **more)
+
+
+def test_an_answer_turn_has_no_thoughts(tmp_path: Path) -> None:
+    result = built("single", {}, models=hooked(tmp_path, temperature=0)).invoke(dict(QUESTION))
+    first, answer = messages(result)
+    assert first["thoughts"] == THOUGHTS and answer["asked"] == "answer" and "thoughts" not in answer
+
+
+def test_schemes_of_short_replies_do_not_think_by_default() -> None:
+    made = {each.__name__: made_from(each(), each().names()[0]) for each in (Debate, IA, ReAct, GovSim, WhoDunit)}
+    assert {name for name, model in made.items() if getattr(model, "brief", False)} == {"ReAct", "GovSim", "WhoDunit"}
+    told = made_from(ReAct(thinking=300), "agent_1")
+    assert isinstance(told, HookedChatModel) and told.thinking == 300
