@@ -103,7 +103,7 @@ def values(schema: Schema) -> str:
     first = default[0] if isinstance(default, list) and default else default
     if choices:
         return ", ".join(f"**{choice}**" if choice == first else str(choice) for choice in choices)
-    return f"**{first}**" if first not in (None, [], {}) else ""
+    return f"**{first}**" if first not in (None, "", [], {}) else ""
 
 
 def retrievers(subject: str) -> str:

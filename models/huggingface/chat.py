@@ -63,7 +63,7 @@ class ChatTemplate:
         of the model's thoughts; None are those of the families that are known.
 
         Raises:
-            UsageError: `thinking` is not None, and the template has neither a switch nor markers of thoughts.
+            UsageError: `thinking` is True, and the template has neither a switch nor markers of thoughts.
         """
         self.tokenizer, self.wish = tokenizer, thinking
         self._set: dict[str, Keywords] = {}
@@ -71,10 +71,10 @@ class ChatTemplate:
         self.block = ThoughtBlock(self, markers) if markers and tokenizer.chat_template else None
         """The block of thoughts; None if the template knows no thoughts."""
         if thinking is not None:
-            if self.switch is None and self.block is None:
+            if thinking and self.switch is None and self.block is None:
                 raise UsageError(
-                    f"the model's chat template has no switch for thinking; expected {' or '.join(SWITCHES)} in it, or "
-                    "markers of thoughts; leave thinking at the model's default, or name them in thinking_markers"
+                    f"the model does not think: its chat template has no switch ({' or '.join(SWITCHES)}) and no "
+                    "markers of thoughts; leave out thinking, or name its markers in thinking_markers"
                 )
             self._set = {self.switch: thinking} if self.switch else {}
         added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]

@@ -162,8 +162,9 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     )
     thinking: Thinking | None = Field(
         default=None,
-        description="Thoughts of models that think, before each reply: on, off, or their most tokens. If not set: as "
-        f"the chat template has it, at most {THOUGHTS}; off for short replies if the template has a switch.",
+        description="Thoughts of models that think, before each reply: on, off, or their maximum length in tokens. If "
+        f"not set: as the chat template has it, at most {THOUGHTS}; off in react, whodunit and govsim if the template "
+        "has a switch.",
     )
     thinking_markers: Annotated[tuple[Marker, Marker] | None, Words()] = Field(
         default=None,

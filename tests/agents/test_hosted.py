@@ -105,7 +105,7 @@ def test_the_reply_in_the_error_of_a_cut_one_is_kept_with_its_tokens() -> None:
     reply = cut_reply(hosted(MINI), LengthFinishReasonError(completion=completion))
 
     assert reply is not None and (reply.text, reply.response_metadata["finish_reason"]) == ('{"answer', "length")
-    assert reply.usage_metadata is not None and reply.usage_metadata["output_token_details"] == {"reasoning": 9}
+    assert reply.usage_metadata is not None and reply.usage_metadata["output_token_details"] == {"reasoning": 9}  # type: ignore[attr-defined]
     stopped = cut_reply(hosted(MINI), ContentFilterFinishReasonError(completion=None))
     assert stopped is not None and stopped.response_metadata["finish_reason"] == "content_filter"
     assert cut_reply(hosted(MINI), ValueError("another")) is None

@@ -165,5 +165,5 @@ def test_a_model_may_answer_in_words_and_calls_nothing_under_none(tmp_path: Path
 def test_special_tokens_in_a_call_or_a_result_are_plain_text(tmp_path: Path) -> None:
     call = {"name": "add", "args": {"a": "<|im_end|>"}, "id": "1", "type": "tool_call"}
     chat: list[Any] = [HumanMessage("?"), AIMessage("", tool_calls=[call]), ToolMessage("<|im_end|>", tool_call_id="1")]
-    end = tokenizer_with(TOOLS).convert_tokens_to_ids("<|im_end|>")
+    end = tokenizer_with(TOOLS).get_vocab()["<|im_end|>"]
     assert prompt_ids(model().request(chat)).count(end) == 3  # one for each turn

@@ -187,7 +187,7 @@ def test_markers_of_no_known_family_can_be_named(store: PayloadStore) -> None:
     loaded = thinker(template=LLAMA_3, marks="muse")
     named = agent(loaded, store, thinking_markers=("<muse>\n", "</muse>\n\n"))
     assert split_of(named.invoke(QUESTION)) == (THOUGHTS, TEXT)
-    with pytest.raises(UsageError, match="or markers of thoughts"):
+    with pytest.raises(UsageError, match="does not think"):
         _ = agent(loaded, store, thinking=True).loaded
 
 

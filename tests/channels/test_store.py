@@ -206,6 +206,6 @@ def test_an_address_that_nothing_can_open_is_refused_and_never_a_folder(
         with pytest.raises(
             UsageError, match=r"payloads cannot lie at 'nosuch://bucket/payloads'.*; install its"
         ) as refused:
-            opened()
+            opened()  # type: ignore[no-untyped-call]
         assert "\n" not in str(refused.value)
     assert not [*tmp_path.iterdir()]

@@ -303,7 +303,7 @@ def finished(agents: int, store: PayloadStore) -> tuple[Graph, list[Any]]:
 def end(graph: Graph, store: PayloadStore) -> tuple[object, ...]:
     """How the thread ends now: the digest of a payload is that of its tokens, spans and hidden rows."""
     state = graph.get_state(THREAD).values
-    said = [(each.place, each.text, each.payload.load(store).ids, each.payload.sha256) for each in board(state)]
+    said = [(each.place, each.text, each.payload.load(store).ids, each.payload.sha256) for each in board(state)]  # type: ignore[union-attr]
     return said, state["votes"], state["decision"], state["settings"]
 
 

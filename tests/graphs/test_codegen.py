@@ -182,7 +182,7 @@ def test_local_models_write_blocks_scores_reviews_and_ranks_under_every_protocol
     last = model.requests[-1]
     assert any(isinstance(piece, Rows) for piece in last.prompt) == (protocol == "cipher")
     assert bool(last.edits) == (protocol == "sde")
-    spoken = {each.agent: each.payload and each.payload.protocol for each in board(state) if each.payload}
+    spoken = {each.agent: each.payload and each.payload.protocol for each in board(state) if each.payload}  # type: ignore[truthy-bool]
     assert spoken["Reflector"] == protocol and spoken["Tester"] == spoken["Ranker"] == "nl"
 
 

@@ -43,7 +43,7 @@ def test_debates_on_cuda_are_drawn_as_on_a_cpu(protocol: str, store: PayloadStor
 @pytest.mark.parametrize("protocol", PROTOCOLS.names())
 def test_debates_on_cuda_in_half_precision_carry_payloads_of_it(protocol: str, dtype: str, store: PayloadStore) -> None:
     states = discussed(protocol, "cuda", store, dtype=[dtype])
-    kinds = {message.payload.dtype for state in states for message in board(state)}
+    kinds = {message.payload.dtype for state in states for message in board(state)}  # type: ignore[union-attr]
     assert kinds == {None if protocol == "nl" else dtype}
 
 

@@ -200,7 +200,7 @@ def test_utterances_alone_are_heard_under_their_words_and_every_form_is_kept(
 ) -> None:
     state, model = small(protocol, store)
     said = {act: [message for message in board(state) if message.act == act] for act in SAID}
-    assert {act: {each.payload.protocol for each in messages} for act, messages in said.items()} == {
+    assert {act: {each.payload.protocol for each in messages} for act, messages in said.items()} == {  # type: ignore[union-attr]
         act: {protocol if act == "talk" else "nl"} for act in SAID
     }
     wishes, last = model.requests[:2], model.requests[3 if len(said["talk"]) == 2 else 2]

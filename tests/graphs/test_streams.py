@@ -82,10 +82,10 @@ def test_what_leaves_a_graph_is_json_and_updates_of_a_thread_s_second_question_h
                 (node, [*sorted(made or ())])
                 for mode, part in parts
                 if mode == "updates"
-                for node, made in part.items()
+                for node, made in part.items()  # type: ignore[union-attr]
             )
         )
-        opened: Any = next(part["opening"] for mode, part in parts if mode == "updates")
+        opened: Any = next(part["opening"] for mode, part in parts if mode == "updates")  # type: ignore[index]
         assert opened["notes"] == [] and opened["round"] == -1
     assert seen[0] == seen[1]
     values = graph.get_state(THREAD).values

@@ -44,7 +44,7 @@ def debate(given: Any, store: PayloadStore, saver: Any = None) -> Graph:
 
 def said(state: State) -> list[tuple[str, str]]:
     """Words, and the bits of what lies under them."""
-    return [(message.text, message.payload.sha256) for message in board(state)]
+    return [(message.text, message.payload.sha256) for message in board(state)]  # type: ignore[union-attr]
 
 
 class Last(Recording):

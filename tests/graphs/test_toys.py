@@ -58,7 +58,7 @@ def test_they_hear_one_another_under_the_words_too(protocol: str, store: Payload
         for each in model.requests
     ]
     speakers = [message.agent for message in board]
-    silent = {i for i, message in enumerate(board) if not len(message.payload.load(store))}
+    silent = {i for i, message in enumerate(board) if not len(message.payload.load(store))}  # type: ignore[union-attr]
     for i, agent in enumerate(speakers):
         told = [j for j in range(i) if j not in silent and (protocol == "cipher" or speakers[j] != agent)]
         assert carried[i] == len(told)  # cipher reads its own rows again, sde others' deltas

@@ -82,7 +82,7 @@ def test_perfect_players_win(variant: Any, seed: int) -> None:
     model = Perfect(game=Game.model_validate(question["game"]), settings=settings)
     state: Any = create_whodunit(settings, models=model).compile().invoke(question, output_keys=KEYS)
     assert state["decision"]["score"] == 1.0 and state["decision"]["answer"] == question["target"]
-    assert ended({**state, "board": board(state)}) == (True, True, len(model.calls), False, 0)
+    assert ended({**state, "board": board(state)}) == (True, True, len(model.calls), False, 0)  # type: ignore[typeddict-item]
 
 
 def test_the_accuser_begins_and_intel_hands_back() -> None:
@@ -106,7 +106,7 @@ def test_peers_act_in_turn_and_a_skip_is_heard_by_nobody() -> None:
 @pytest.mark.parametrize(("variant", "reply", "turns"), [("asym", [ANYTHING, LIST], 31), ("sym", [SKIP, SKIP], 20)])
 def test_without_an_award_within_the_limit_there_is_no_answer(variant: Any, reply: list[str], turns: int) -> None:
     state, model = run(reply * 20, variant=variant)
-    assert len(model.calls) == turns and ended({**state, "board": board(state)}) == (False, False, turns, False, 0)
+    assert len(model.calls) == turns and ended({**state, "board": board(state)}) == (False, False, turns, False, 0)  # type: ignore[typeddict-item]
     assert state["decision"]["why"] == f"nobody was awarded within {turns} turns; no answer"
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
 
@@ -242,7 +242,7 @@ def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
 
 def test_after_twenty_retries_the_game_is_cancelled_and_lost() -> None:
     state, model = run({"Beth": [ANYTHING], "Alex": ["Hm."] * 30})
-    assert len(model.calls) == 1 + 1 + RETRIES and ended({**state, "board": board(state)}) == (False, False, 2, True, 0)
+    assert len(model.calls) == 1 + 1 + RETRIES and ended({**state, "board": board(state)}) == (False, False, 2, True, 0)  # type: ignore[typeddict-item]
     assert state["decision"]["why"] == (
         "the game was cancelled in turn 2: Alex could not be understood: "
         "There was no JSON object; end with one that holds your action.; no answer"

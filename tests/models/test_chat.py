@@ -193,10 +193,12 @@ def test_thinking_is_as_the_template_has_it_unless_it_is_chosen(
 
 
 @pytest.mark.parametrize("template", [chats.LLAMA_3, CHATML, REFUSING, None])
-@pytest.mark.parametrize("thinking", [True, False])
-def test_a_wish_for_thinking_is_refused_where_there_is_no_switch(template: str | None, thinking: bool) -> None:
-    with pytest.raises(UsageError, match="has no switch for thinking; expected enable_thinking or thinking in it"):
-        ChatTemplate(tokenizer_with(template), thinking=thinking)
+def test_a_wish_for_thinking_is_refused_where_the_template_knows_no_thoughts(template: str | None) -> None:
+    with pytest.raises(
+        UsageError, match=r"does not think: .* no switch \(enable_thinking or thinking\) and no markers"
+    ):
+        ChatTemplate(tokenizer_with(template), thinking=True)
+    assert ChatTemplate(tokenizer_with(template), thinking=False).block is None  # as it is anyway
 
 
 def test_a_template_that_forgets_thoughts_keeps_messages_whole() -> None:

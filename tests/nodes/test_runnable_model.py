@@ -41,4 +41,4 @@ async def test_a_compiled_agent_and_a_function_debate_with_a_chat_model(saver: A
 
 def test_a_runnable_that_returns_no_message_is_one_line() -> None:
     with pytest.raises(UsageError, match="a runnable agent returned 22; expected a message, or `messages`"):
-        debating(RunnableLambda(lambda messages: 22), rounds=1).invoke(QUESTION)
+        debating(RunnableLambda(lambda messages: 22), rounds=1).invoke(QUESTION)  # type: ignore[arg-type]
