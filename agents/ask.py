@@ -92,7 +92,8 @@ class Call:
 
     def _finished(self, reply: BaseMessage, sent: dict[str, Keywords], notes: list[str]) -> AIMessage:
         """Return a reply with notes on it, cut at the stop strings if its server refused them."""
-        message = reply if isinstance(reply, AIMessage) else AIMessage(str(reply.text))  # of any role
+        about = reply.response_metadata
+        message = reply if isinstance(reply, AIMessage) else AIMessage(str(reply.text), response_metadata=about)
         if is_hooked(self.model):
             return message
         return noted(message if "stop" in sent else cut_at(message, self.ask.stop), notes)

@@ -88,10 +88,12 @@ def setup(
 
 def _alone(run: RunContext[Any]) -> list[str]:
     """Return notes on agents whose models run one request at a time."""
-    from sottovoce.models.batch_check import ONE_BY_ONE  # late: torch
-
     models = {name: run.model(name) for name in run.models}
     hooked = {name: model for name, model in models.items() if isinstance(model, HookedChatModel)}
+    if not hooked:
+        return []
+    from sottovoce.models.batch_check import ONE_BY_ONE  # late: torch
+
     return [f"{name}: {ONE_BY_ONE}" for name, model in hooked.items() if model.loaded.network.one_by_one]
 
 

@@ -29,14 +29,18 @@ def test_a_dash_reads_questions_from_stdin(call: Call, models: Models, monkeypat
 
     run = json.loads(call("single", "--questions", "-", "--limit", 1, "--model", models.tiny, "--json", *FAST).out)
 
-    assert (run["question"]["question"], run["origin"]) == ("1 + 1?", "1 of 2 rows of stdin")
+    assert (run["question"]["question"], run["origin"]) == ("1 + 1?", "1 row of stdin")
 
 
 @pytest.mark.parametrize(
     ("data", "told"),
     [
         (b"", "the question is empty; give a text to discuss"),
-        (b"\xff", "the question is not UTF-8: invalid start byte at byte 0, line 1"),
+        (
+            b"\xff",
+            "the question is not UTF-8: invalid start byte at byte 0, line 1; convert it, such as by "
+            "iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW",
+        ),
     ],
 )
 def test_an_empty_stdin_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch, data: bytes, told: str) -> None:

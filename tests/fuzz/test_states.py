@@ -34,8 +34,6 @@ def test_an_edited_state_goes_on_or_is_refused_in_one_line(seeds: range) -> None
         step = rng.choice(steps)
         key = rng.choice([*Discussion.__annotations__])
         held_now = step.values.get(key)
-        if key == "board":
-            held_now = [message.to_dict() for message in held_now or []]
         given = edited(rng, [held_now])[:1] if rng.random() < 0.6 else [value(rng)]
         if not kept(given):
             return
