@@ -98,13 +98,13 @@ class HookedChatModel(BaseChatModel):
     device: str | dict[str, int | str] = "auto"
     """The device, as for `sottovoce.models.load`."""
     thinking: Thinking | None = None
-    """Whether the model thinks before it replies, or the limit of its thoughts in tokens; None: as by default."""
+    """True or False for thoughts before replies, or their maximum number of tokens; None is the default."""
     thinking_markers: tuple[str, str] | None = None
-    """What opens and closes its thoughts, if no known family has them."""
+    """The markers that open and close its thoughts, if no known family has them."""
     brief: bool = False
     """True if its replies are so short that a model with a switch for thinking does not think by default."""
     share_thoughts: bool = False
-    """Whether others hear its thoughts, whose payload then is the protocol's; otherwise it has statistics alone."""
+    """True if others hear its thoughts: their payload then is the protocol's, and otherwise has statistics alone."""
     memory: Size | None = None
     """Bytes, or a size like "4GB", for keys and values; None is a share of the free memory."""
     exact: bool = False

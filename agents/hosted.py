@@ -27,6 +27,7 @@ from sottovoce.agents.convert import REASONING, said
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.response_format import Form
+from sottovoce.core.text import without_password
 
 T = TypeVar("T")
 PREFIX = "hosted:"
@@ -295,5 +296,5 @@ def _said(error: BaseException) -> str:
     for variable, value in os.environ.items():
         if SECRET.search(variable.upper()) and len(value) >= SHORTEST_SECRET:
             text = text.replace(value, f"${variable}")
-    text = re.sub(r"(?<=://)[^/@\s]+@", "", text)  # a password in an address
+    text = without_password(text)
     return shorten(text, LONGEST, placeholder=" ...")

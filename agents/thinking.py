@@ -31,7 +31,7 @@ class Thoughts:
     reused: int = 0
     note: str = ""
     payload: Payload | None = None
-    """What others hear of shared thoughts, and monitors may measure."""
+    """The payload that others hear of shared thoughts, and that monitors may measure."""
 
 
 def skipped(loaded: LoadedModel) -> Thoughts | None:

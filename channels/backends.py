@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
 from sottovoce.core.errors import PayloadError, UsageError, first_line
+from sottovoce.core.text import without_password
 
 
 class Bytes(Protocol):
@@ -41,7 +41,9 @@ class Remote:
             self._files, self._root = fsspec.url_to_fs(address)
         except (ImportError, ValueError, OSError) as error:
             known = "install its package, or give a folder or a LangChain ByteStore"
-            raise UsageError(f"payloads cannot lie at {shown(address)!r}: {first_line(error)}; {known}") from error
+            raise UsageError(
+                f"payloads cannot lie at {without_password(address)!r}: {first_line(error)}; {known}"
+            ) from error
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
         """Return the bytes of each key; None if there are none."""
@@ -64,11 +66,6 @@ class Remote:
         """Yield all keys."""
         for path in self._files.find(self._root):
             yield path[len(self._root.rstrip("/")) + 1 :]
-
-
-def shown(address: str) -> str:
-    """Return an address without a password."""
-    return re.sub(r"(?<=://)[^/@\s]+@", "", address)
 
 
 @contextmanager

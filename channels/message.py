@@ -222,7 +222,7 @@ class Turn:
     role: Role
     parts: tuple[Part, ...]
     more: Mapping[str, JSONValue] = field(default_factory=dict)
-    """What a chat template takes besides: an assistant's `tool_calls`, or the `tool_call_id` of a tool's result."""
+    """Further fields for the chat template: an assistant's `tool_calls`, or the `tool_call_id` of a tool's result."""
 
     @property
     def text(self) -> str:

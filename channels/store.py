@@ -22,12 +22,12 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from sottovoce.channels.backends import Bytes, Remote, reached, shown
+from sottovoce.channels.backends import Bytes, Remote, reached
 from sottovoce.channels.payload import Payload, Span, entropies
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import PayloadError, UsageError
 from sottovoce.core.files import bytes_of
-from sottovoce.core.text import amount, counted
+from sottovoce.core.text import amount, counted, without_password
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -200,7 +200,7 @@ class PayloadStore:
     def place(self) -> str:
         """Where payloads lie, in words."""
         origin = self._origin
-        return shown(str(origin)) if isinstance(origin, str | Path) else type(origin).__name__
+        return without_password(str(origin)) if isinstance(origin, str | Path) else type(origin).__name__
 
     def put(self, payload: Payload) -> PayloadRef:
         """Write a payload and return its reference; equal payloads share one file."""

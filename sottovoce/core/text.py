@@ -89,3 +89,8 @@ def _escape(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 codecs.register_error(ERRORS, _escape)
+
+
+def without_password(text: str) -> str:
+    """Return a text without names and passwords in the addresses in it."""
+    return re.sub(r"(?<=://)[^/@\s]+@", "", text)
