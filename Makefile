@@ -61,7 +61,7 @@ bench: .venv/test.stamp ## Compare speed with the libraries' own methods, on the
 
 # A stamp is touched last, so that an interrupted installation starts again.
 .venv/core.stamp: $(INPUTS) | .venv/bin/python
-	@echo "Setting up .venv from constraints.txt (once, a minute or so) ..."
+	@echo "Setting up .venv from constraints.txt (once, two or three minutes) ..."
 	@$(PIP) --editable .
 	@touch $@
 
