@@ -237,7 +237,6 @@ class HookedChatModel(BaseChatModel):
     ) -> Request:
         """Return the engine's request for a chat, as a call would run it, behind the thoughts of the model."""
         from sottovoce.channels.message import Turn
-        from sottovoce.channels.protocol import Speech
         from sottovoce.models import Ids
 
         if unknown := sorted(kwargs.keys() - {*OF_CALLS}):
@@ -247,18 +246,19 @@ class HookedChatModel(BaseChatModel):
         loaded = tools.loaded if tools else self.loaded
         spoken = self._spoken(**kwargs)
         silent = self._is_silent(**kwargs)
-        speech = Speech(
-            0 if silent else self._longest(**kwargs),
-            self._sampling(**kwargs),
-            tuple(stop or self.stop or ()),
-            tuple(hearer.loaded for hearer in self.hearers),
-            start.text,
-            tools.form if tools else Form(**kwargs["response_format"]) if kwargs.get("response_format") else None,
-        )
         prompt = self._prompt(messages, loaded).with_block(thoughts.block if thoughts else ())
         prompt = self.channel.with_prefill(prompt, self._with_readable_messages([start])[0], self.loaded, self._load)
         prompt = prompt.with_encoded(Ids(tools.preface)) if tools and tools.preface else prompt
-        request = reply_behind(spoken.make_request(prompt, self.loaded, speech), self.loaded)
+        plain = prompt.request(
+            self.loaded,
+            0 if silent else self._longest(**kwargs),
+            self._sampling(**kwargs),
+            stop=tuple(stop or self.stop or ()),
+            prefill=start.text,
+            form=tools.form if tools else Form(**kwargs["response_format"]) if kwargs.get("response_format") else None,
+        )
+        hearers = [hearer.loaded for hearer in self.hearers]
+        request = reply_behind(spoken.make_request(plain, self.loaded, hearers), self.loaded)
         if request.form is not None:
             self.loaded.engine.check(request)  # here, since the first format of a vocabulary takes a while
         return request

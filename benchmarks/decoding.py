@@ -14,7 +14,7 @@ from transformers.generation.streamers import BaseStreamer
 from benchmarks.measuring import Options, Run, Table, Times, as_published, interleaved, percent, times, with_engine
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.nl import NL
-from sottovoce.channels.protocol import Prompt, Protocol, Speech
+from sottovoce.channels.protocol import Prompt, Protocol
 from sottovoce.channels.sde import SDE
 from sottovoce.core.any_types import Untyped
 from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
@@ -41,7 +41,8 @@ def requests(batch: int, new: int = NEW) -> list[Request]:
 def spoken(protocol: Protocol, bare: Sequence[Request], loaded: LoadedModel, temperature: float = 0.0) -> list[Request]:
     """Return a protocol's requests for the same prompts."""
     sampling = Sampling(temperature)
-    made = [protocol.make_request(Prompt(each.prompt), loaded, Speech(each.stop.max_new, sampling)) for each in bare]
+    plain = [Prompt(each.prompt).request(loaded, each.stop.max_new, sampling) for each in bare]
+    made = [protocol.make_request(each, loaded) for each in plain]
     return [replace(each, stop=replace(each.stop, ids=())) for each in made]
 
 

@@ -7,6 +7,7 @@ of each mean. The receiver reads the means themselves, in the space of its own t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -17,9 +18,9 @@ from sottovoce.channels import bridge
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Encoded, Prompt, Protocol, Speech, payload_ids
+from sottovoce.channels.protocol import Encoded, Protocol, payload_ids
 from sottovoce.core.errors import ProtocolError
-from sottovoce.models import Feed, LoadedModel, Record, Reply, Request, Rows, Stop, Table, layers_read_ids
+from sottovoce.models import Feed, LoadedModel, Record, Reply, Request, Rows, Table, layers_read_ids
 
 SPARSE = 16  # largest weights stored per position, as an approximation
 THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # from CIPHER's experiments; nats and probability
@@ -90,28 +91,23 @@ class Cipher(Protocol):
             "words, which is outside the paper"
         )
 
-    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+    def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
         """Return a request for mean embeddings at the agent's temperature, without other logits processors."""
         _check_rows(loaded)
-        cold = speech.sampling.temperature == 0 and not self.rules.cold_is_one_hot
-        sampling = replace(speech.sampling, temperature=1.0) if cold else speech.sampling
+        cold = plain.sampling.temperature == 0 and not self.rules.cold_is_one_hot
         eos = loaded.stop_ids[:1] if loaded.eos is None else (loaded.eos,)
-        stop_ids = loaded.stop_ids if self.rules.every_eos else eos
-        return Request(
-            prompt.pieces,
-            Stop(
-                speech.max_new,
-                stop_ids,
-                speech.stop,
-                by=self.rules.stop_by,
-                keep=self.rules.keep_stop_row,
-                special=self._special,
-            ),
-            edits=prompt.placed(),
-            feed=Feed("mean", self._weigh(), (*_others(loaded, speech), *self._bridged(loaded, speech))),
-            sampling=sampling,
-            record=self.to_record(loaded),
-            form=self.form(speech),
+        stop = replace(
+            plain.stop,
+            ids=loaded.stop_ids if self.rules.every_eos else eos,
+            by=self.rules.stop_by,
+            keep=self.rules.keep_stop_row,
+            special=self._special,
+        )
+        return replace(
+            super().make_request(plain, loaded, hearers),
+            stop=stop,
+            feed=Feed("mean", self._weigh(), self._tables(loaded, hearers)),
+            sampling=replace(plain.sampling, temperature=1.0) if cold else plain.sampling,
         )
 
     def to_record(self, loaded: LoadedModel) -> Record:
@@ -144,15 +140,18 @@ class Cipher(Protocol):
             return super().encode_across_vocabularies(reference, payload, loaded)
         return Rows(bridge.read_rows(payload, means, payload.tokens(reference.spans), loaded)), ()
 
-    def _bridged(self, loaded: LoadedModel, speech: Speech) -> tuple[Table, ...]:
-        """Return the bridged tables of hearers with other vocabularies than the speaker's."""
-        tables: dict[str, Table] = {}
-        for hearer in speech.hearers if self.options.bridge else ():
-            if hearer.vocabulary_key != loaded.vocabulary_key:
+    def _tables(self, loaded: LoadedModel, hearers: Sequence[LoadedModel]) -> tuple[Table, ...]:
+        """Return the tables of hearers other than the speaker's own; bridged ones for other vocabularies."""
+        shared, bridged = dict[str, Table](), dict[str, Table]()
+        for hearer in hearers:
+            if hearer.vocabulary_key == loaded.vocabulary_key:
+                shared[hearer.table.key] = hearer.table
+            elif self.options.bridge:
                 with suppress(ProtocolError):  # `check` has reported it: that edge uses words
                     table = bridge.between(loaded, hearer).table
-                    tables[table.key] = table
-        return tuple(tables.values())
+                    bridged[table.key] = table
+        shared.pop(loaded.table.key, None)
+        return (*shared.values(), *bridged.values())
 
     def _weigh(self) -> Weights | None:
         options = self.options
@@ -173,11 +172,3 @@ def _check_rows(loaded: LoadedModel) -> None:
             f"cipher feeds embeddings, but the layers of {loaded.name!r} also need token ids",
             "use nl, sde or hidden",
         )
-
-
-def _others(loaded: LoadedModel, speech: Speech) -> tuple[Table, ...]:
-    """Return tables of hearers with the speaker's vocabulary, except the speaker's own table."""
-    sharing = [hearer for hearer in speech.hearers if hearer.vocabulary_key == loaded.vocabulary_key]
-    tables = {hearer.table.key: hearer.table for hearer in sharing}
-    tables.pop(loaded.table.key, None)
-    return tuple(tables.values())

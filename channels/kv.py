@@ -17,7 +17,7 @@ from sottovoce.channels.layers import chosen_layers, layer_of
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.options import CacheOptions, Carry, Keep, ThoughtsOptions
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Encoded, Prompt, Protocol, Speech, in_words, payload_ids
+from sottovoce.channels.protocol import Encoded, Protocol, in_words, payload_ids
 from sottovoce.core.errors import ModelError, ProtocolError, UsageError
 from sottovoce.models import Cached, Ids, LoadedModel, Origin, Record, Reply, Request, Thinking
 
@@ -110,10 +110,10 @@ class KV(Protocol):
             told += "; between other weights"
         return told
 
-    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+    def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
         """Return the request for a reply, whose keys and values are recorded."""
         self._check_positions(loaded)
-        return super().make_request(prompt, loaded, speech)
+        return super().make_request(plain, loaded, hearers)
 
     def to_record(self, loaded: LoadedModel) -> Record:
         """Record keys and values too."""
@@ -230,11 +230,11 @@ class Thoughts(KV):
             _ = speaker.realignment
         return super().check(speaker, hearer)
 
-    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+    def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
         """Return the request for latent steps, and then for the reply."""
         matrix = loaded.realignment if self.options.realign else None
         thinking = Thinking(self.options.latent_steps, loaded.table.mean_norm, matrix)
-        return replace(super().make_request(prompt, loaded, speech), thinking=thinking)
+        return replace(super().make_request(plain, loaded, hearers), thinking=thinking)
 
     def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """Return keys and values, and the tokens nearest to the thoughts."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 
 import torch
 
@@ -44,22 +44,6 @@ Load = Callable[[PayloadRef], Payload]
 """Returns the payload of a message."""
 Encoded = tuple[Piece, tuple[Edit, ...]]
 """The piece of a prompt for one message, and edits of hidden states, whose positions count from the piece's first."""
-
-
-@dataclass(frozen=True)
-class Speech:
-    """Parameters of one reply."""
-
-    max_new: int
-    sampling: Sampling
-    stop: tuple[str, ...] = ()
-    """Strings that end the reply; they are not part of it."""
-    hearers: tuple[LoadedModel, ...] = ()
-    """The models of the agents that will read the reply; cipher also averages over their tables."""
-    prefill: str = ""
-    """The beginning of the reply, which the prompt ends with."""
-    form: Form | None = None
-    """The format of the reply."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +83,27 @@ class Prompt:
         """Return the edits with their positions, those of the last position included."""
         last = sum(map(len, self.pieces)) - 1
         return tuple(edit if edit.at != LAST else replace(edit, at=last) for edit in self.edits)
+
+    def request(
+        self,
+        loaded: LoadedModel,
+        max_new: int,
+        sampling: Sampling,
+        *,
+        stop: tuple[str, ...] = (),
+        prefill: str = "",
+        form: Form | None = None,
+    ) -> Request:
+        """Return the request for a reply of sampled tokens, of which nothing is recorded: see `make_request`.
+
+        The strings of `stop` end the reply and are not part of it. `prefill` is its beginning, which the prompt ends
+        with; if it ends within a line, a space precedes the format.
+        """
+        if form is not None and prefill[-1:].strip():
+            form = replace(form, spaced=True)
+        return Request(
+            self.pieces, Stop(max_new, loaded.stop_ids, stop), edits=self.placed(), sampling=sampling, form=form
+        )
 
 
 class Protocol:
@@ -214,12 +219,6 @@ class Protocol:
         """
         return None  # any two models can exchange words
 
-    @final
-    def request(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
-        """Return the request for a reply to a chat: `encode_prompt`, the prefill, then `make_request`."""
-        prompt = self.encode_prompt(turns, loaded, load).with_text(speech.prefill, loaded)
-        return self.make_request(prompt, loaded, speech)
-
     def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Tokenize a chat around the messages in it, and insert each message by `encode_message`."""
         chat = [replace(turn, parts=tuple(_with_prefills(turn))) for turn in turns]
@@ -241,22 +240,12 @@ class Protocol:
                 prompt = self._with_reference(prompt, part, loaded, load)
         return prompt
 
-    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        """Return the request for a reply of sampled tokens, with the model's own logits processors."""
-        return Request(
-            prompt.pieces,
-            Stop(speech.max_new, loaded.stop_ids, speech.stop),
-            edits=prompt.placed(),
-            sampling=speech.sampling,
-            record=self.to_record(loaded),
-            form=self.form(speech),
-        )
+    def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
+        """Return the request for a reply under this protocol, from one for sampled tokens: `Prompt.request`.
 
-    def form(self, speech: Speech) -> Form | None:
-        """Return the format of the reply, with a space before it if the reply continues a prefilled line."""
-        if speech.form is None or not self.rules.guided:
-            return None
-        return replace(speech.form, spaced=speech.form.spaced or speech.prefill[-1:].strip() != "")
+        `hearers` are the models of the agents that will read the reply; cipher also averages over their tables.
+        """
+        return replace(plain, record=self.to_record(loaded), form=plain.form if self.rules.guided else None)
 
     def to_record(self, loaded: LoadedModel) -> Record:
         """Return the tensors to record of a reply besides its ids."""

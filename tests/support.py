@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreT
 
 from sottovoce.channels.message import Message, Part, Turn
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Protocol, Speech
+from sottovoce.channels.protocol import Load, Protocol
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, Rows, Sampling, Stop, assemble
 
@@ -212,6 +212,22 @@ def same_reply(found: Reply, expected: Reply, relative: float = FLOAT32) -> bool
     return all(left is not None and close(left, right, relative) for left, right in pairs)
 
 
+def request_of(
+    protocol: Protocol,
+    turns: Sequence[Turn],
+    loaded: LoadedModel,
+    load: Load,
+    max_new: int,
+    sampling: Sampling = GREEDY,
+    *,
+    hearers: Sequence[LoadedModel] = (),
+    **how: Any,
+) -> Request:
+    """The request for a reply to a chat."""
+    plain = protocol.encode_prompt(turns, loaded, load).request(loaded, max_new, sampling, **how)
+    return protocol.make_request(plain, loaded, hearers)
+
+
 def say(
     protocol: Protocol,
     loaded: LoadedModel,
@@ -224,8 +240,8 @@ def say(
     hearers: tuple[LoadedModel, ...] = (),
 ) -> Message:
     """What an agent answers to a text, its payload in the store."""
-    speech = Speech(max_new, sampling, hearers=hearers)
-    asked = protocol.request([Turn("user", (prompt,))], loaded, lambda ref: ref.load(store), speech)
+    turns = [Turn("user", (prompt,))]
+    asked = request_of(protocol, turns, loaded, lambda ref: ref.load(store), max_new, sampling, hearers=hearers)
     payload = protocol.record_reply(loaded.engine.run(asked), loaded)
     return Message(agent, 0, "answer", payload.label.text, payload=store.put(payload))
 
@@ -233,7 +249,7 @@ def say(
 def hear(protocol: Protocol, loaded: LoadedModel, store: PayloadStore, *parts: Part, max_new: int = 8) -> Request:
     """The request of an agent that reads `parts` between words."""
     turns = [Turn("user", ("Another agent answered:\n", *parts, "\nWhat is right?"))]
-    return protocol.request(turns, loaded, lambda ref: ref.load(store), Speech(max_new, GREEDY))
+    return request_of(protocol, turns, loaded, lambda ref: ref.load(store), max_new)
 
 
 def payload_of(message: Message, store: PayloadStore) -> Payload:

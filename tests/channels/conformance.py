@@ -21,6 +21,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from itertools import pairwise, permutations
+from typing import Any
 from unittest import SkipTest  # pytest reads it as a skip
 
 import torch
@@ -35,7 +36,7 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import PayloadError, UsageError
-from sottovoce.models import Cached, Request, Rows, Stats
+from sottovoce.models import Cached, Request, Rows, Sampling, Stats
 from tests.channels.conformance_steps import (
     AFTER,
     BEFORE,
@@ -66,9 +67,7 @@ class ProtocolTests(ProtocolSteps):
             except UsageError as error:
                 raise SkipTest(f"the protocol offers no compat={compat!r}: {error}") from error
             self.equal(protocol.compat, compat, "an option that was given", "keep the options")
-            self.loaded.engine.run(
-                protocol.request([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech(1))
-            )
+            self.loaded.engine.run(self.request(protocol, [Turn("user", (QUESTION,))], self.loaded, 1))
 
     def test_a_prompt_of_words_is_the_templates_tokens(self) -> None:
         """Check that prompts of words are equal under every protocol, so that protocols can be compared."""
@@ -78,10 +77,10 @@ class ProtocolTests(ProtocolSteps):
 
     def test_a_request_is_the_same_every_time(self) -> None:
         """Check repeated and parallel requests, since runs are resumed, and that another protocol can reply."""
-        turns, speech = [Turn("user", (BEFORE, MessageRef(self.message()), AFTER))], self.speech()
+        turns = [Turn("user", (BEFORE, MessageRef(self.message()), AFTER))]
 
         def request(_: int = 0) -> Request:
-            return self.protocol.request(turns, self.loaded, self.load, speech)
+            return self.request(self.protocol, turns, self.loaded)
 
         first, requests = request(), {"a second request": request()}
         with ThreadPoolExecutor(2) as pool:
@@ -90,16 +89,16 @@ class ProtocolTests(ProtocolSteps):
             self.equal(positions(again), positions(first), origin, "depend on turns and payloads alone")
             self.equal(again.feed.kind, first.feed.kind, origin, "feed alike")
             for part in ("stop", "sampling", "record"):
-                self.equal(getattr(again, part), getattr(first, part), origin, "take it from `speech` alone")
+                self.equal(getattr(again, part), getattr(first, part), origin, "take it from the plain request alone")
         prompt = self.protocol.encode_prompt(turns, self.loaded, self.load)
-        self.loaded.engine.run(NL().make_request(prompt, self.loaded, self.speech(2)))
+        self.loaded.engine.run(NL().make_request(prompt.request(self.loaded, 2, Sampling()), self.loaded))
 
     def test_a_request_runs_and_leaves_nothing_changed(self) -> None:
         """Check that hooks, payload and message are unchanged: agents share a model, and hearers share a payload."""
         hooks, message = self._hooks(), self.message()
         (payload,) = self._said.values()
         before = payload.to_bytes(), message.to_dict()
-        request = self.request_with(MessageRef(message), speech=self.speech(2))
+        request = self.request_with(MessageRef(message), max_new=2)
         read = self.loaded.engine.run(request).usage.prompt
         self.equal(read, request.length, "the positions that the engine read", "mend the pieces of the prompt")
         unchanged = (payload.to_bytes(), message.to_dict()) == before
@@ -111,12 +110,12 @@ class ProtocolTests(ProtocolSteps):
     def test_a_reply_ends_at_its_length_and_before_its_stop_strings(self) -> None:
         """Check that a reply has at most the requested length, and that tokens, rows and states end with its text."""
         for most in (1, 3):
-            found = len(self.say(speech=self.speech(most)))
-            self.demand(found <= most, f"a reply of {found} tokens; expected at most {most}: pass `speech.max_new` on")
+            found = len(self.say(max_new=most))
+            self.demand(found <= most, f"a reply of {found} tokens; expected at most {most}: keep `plain.stop.max_new`")
         whole = self.say()
         start = whole.spans[len(whole) // 2][0]
         stop = whole.label.text[start : start + 3]
-        cut = self.say(speech=self.speech(stop=(stop,)))
+        cut = self.say(stop=(stop,))
         said = cut.label.text
         self.demand(stop not in said, f"{said!r} goes past the stop string {stop!r}; expected an end: pass it on")
         self.equal(cut.ids, whole.ids[: len(cut)], "a reply up to a stop string", "pass all else on as without it")
@@ -124,20 +123,18 @@ class ProtocolTests(ProtocolSteps):
 
     def test_a_reply_depends_on_its_request_alone(self) -> None:
         """Check a request in a mixed batch and alone, with the same seed."""
-        heard, hot = (
-            MessageRef(self.message()),
-            self.speech(6, temperature=8.0),
-        )  # at which seeds give different replies
-        batch = [self.ask(Turn("user", ("Why?",)), speech=self.speech(3)), self.request_with(heard, speech=hot)]
+        heard = MessageRef(self.message())
+        hot: dict[str, Any] = {"max_new": 6, "temperature": 8.0}  # at which seeds give different replies
+        batch = [self.ask(Turn("user", ("Why?",)), max_new=3), self.request_with(heard, **hot)]
         for words in ("Why?", BEFORE + 10 * QUESTION + AFTER):  # shorter and longer
-            batch.insert(0, NL().request([Turn("user", (words,))], self.loaded, self.load, self.speech()))
+            batch.insert(0, self.request(NL(), [Turn("user", (words,))], self.loaded))
         exact = self.loaded.dtype == torch.float32  # in other dtypes, another order of sums may give other tokens
         together = self.loaded.engine.run_all(batch if exact else batch[-1:])
-        alone = self.loaded.engine.run(self.request_with(heard, speech=hot))
+        alone = self.loaded.engine.run(self.request_with(heard, **hot))
         self.demand(
             not (different := unlike(together[-1], alone)),
             f"a request in a batch of {len(together)} gave another reply than alone: {different}; "
-            "draw by `speech.sampling`, and let a row's weights depend on its own logits alone",
+            "draw by the plain request's `sampling`, and let a row's weights depend on its own logits alone",
         )
 
     def test_an_empty_reply_and_one_of_one_token_are_recorded_and_heard(self) -> None:
@@ -145,11 +142,11 @@ class ProtocolTests(ProtocolSteps):
         request = self.ask(Turn("user", (QUESTION,)))
         at_once = replace(request.stop, ids=tuple(range(len(self.loaded.table))), keep=False)
         empty = self.protocol.record_reply(self.loaded.engine.run(replace(request, stop=at_once)), self.loaded)
-        one = self.say(speech=self.speech(1))
+        one = self.say(max_new=1)
         found = (len(empty), empty.label.text, len(one))
         self.equal(found, (0, "", 1), "no token, its text, and one token", "record what the reply holds")
         for payload in (one, empty):
-            self.loaded.engine.run(self.request_with(MessageRef(self.message(payload)), speech=self.speech(2)))
+            self.loaded.engine.run(self.request_with(MessageRef(self.message(payload)), max_new=2))
         if not self.protocol.hands_over:
             read = self.read_positions(MessageRef(self.message(empty)))
             self.equal(read, [], "an empty message", "let no trace of it in")
@@ -266,9 +263,9 @@ class ProtocolTests(ProtocolSteps):
     def test_messages_of_other_protocols_are_heard(self) -> None:
         """Check that messages of other protocols are readable: a judge speaks in words, and a run may mix protocols."""
         for speaker in (NL(), Cipher(), SDE(), Hidden(), KV(), Graft()):
-            asked = speaker.request([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech())
+            asked = self.request(speaker, [Turn("user", (QUESTION,))], self.loaded)
             said = speaker.record_reply(self.loaded.engine.run(asked), self.loaded)
-            request = self.request_with(MessageRef(self.message(said, agent=speaker.name)), speech=self.speech(2))
+            request = self.request_with(MessageRef(self.message(said, agent=speaker.name)), max_new=2)
             self.loaded.engine.run(request)
             self._contains(said.label.text, request)
 
@@ -301,8 +298,8 @@ class ProtocolTests(ProtocolSteps):
             self.demand(declared or not refusal, f"{told} none: let it pass, or list it in `refuses`")
             named = all(repr(loaded.name) in (refusal or "") for loaded in (speaker, hearer))
             self.demand(named or not declared, f"{told} {speaker.name!r} and {hearer.name!r} in it: name them")
-            said = self.say(loaded=speaker, speech=self.speech(4, hearers=() if declared else (hearer,)))
-            request = self.request_with(MessageRef(self.message(said)), loaded=hearer, speech=self.speech(2))
+            said = self.say(loaded=speaker, max_new=4, hearers=() if declared else (hearer,))
+            request = self.request_with(MessageRef(self.message(said)), loaded=hearer, max_new=2)
             latent = declared and is_latent(request)
             self.demand(
                 not latent, f"{difference} is refused, yet brings rows or edits; expected words: mend `encode_message`"

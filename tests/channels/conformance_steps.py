@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import dropwhile, zip_longest
-from typing import Literal
+from typing import Any, Literal
 from unittest import SkipTest  # pytest reads it as a skip
 
 import torch
@@ -18,9 +18,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from sottovoce.channels.compress import is_carried
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Protocol, Speech
+from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.store import PayloadRef
-from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import Cached, Ids, LoadedModel, Reply, Request, Rows, Sampling, assemble, load, tensor_digest
 from sottovoce.models.huggingface.layers import is_idle
@@ -74,15 +73,26 @@ class ProtocolSteps:
             where = f" position {at} of {len(actual)} (expected {len(expected)})"
         self.demand(actual == expected, f"{name}:{where} found {left}; expected {right}: {to_do}")
 
-    def speech(self, max_new: int = WORDS, temperature: float = WARM, **options: JSONValue) -> Speech:
-        """Return parameters of a reply: sampled, with a fixed seed."""
-        return Speech(max_new, Sampling(temperature, seed=7), **options)
+    def request(
+        self,
+        protocol: Protocol,
+        turns: Sequence[Turn],
+        loaded: LoadedModel,
+        max_new: int = WORDS,
+        temperature: float = WARM,
+        stop: tuple[str, ...] = (),
+        hearers: Sequence[LoadedModel] = (),
+    ) -> Request:
+        """Return the request for a reply, sampled with a fixed seed."""
+        sampling = Sampling(temperature, seed=7)
+        plain = protocol.encode_prompt(turns, loaded, self.load).request(loaded, max_new, sampling, stop=stop)
+        return protocol.make_request(plain, loaded, hearers)
 
-    def ask(self, *turns: Turn, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
+    def ask(self, *turns: Turn, loaded: LoadedModel | None = None, **how: Any) -> Request:
         """Lower a chat to a request, and check that it fits its model."""
         loaded = loaded or self.loaded
         try:
-            request = self.protocol.request(turns, loaded, self.load, speech or self.speech())
+            request = self.request(self.protocol, turns, loaded, **how)
             loaded.engine.check(request)
         except Exception as error:  # a protocol's own code may raise anything
             heard = [part.message.agent for turn in turns for part in turn.parts if isinstance(part, MessageRef)]
@@ -92,13 +102,13 @@ class ProtocolSteps:
             ) from error
         return request
 
-    def say(self, question: str = QUESTION, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Payload:
+    def say(self, question: str = QUESTION, loaded: LoadedModel | None = None, **how: Any) -> Payload:
         """Ask, run and record; check that a default reply has enough tokens to cut."""
         loaded = loaded or self.loaded
-        request = self.ask(Turn("user", (question,)), loaded=loaded, speech=speech)
+        request = self.ask(Turn("user", (question,)), loaded=loaded, **how)
         payload = self.protocol.record_reply(loaded.engine.run(request), loaded)
         few = f"{loaded.name!r} said {len(payload)} tokens to {question!r}; expected {ENOUGH}: give another `loaded`"
-        self.demand(speech or len(payload) >= ENOUGH, few)
+        self.demand(how or len(payload) >= ENOUGH, few)
         return payload
 
     def message(self, payload: Payload | None = None, *, agent: str = "agent_1") -> Message:
@@ -117,11 +127,9 @@ class ProtocolSteps:
         """Return the payload of a message."""
         return self._said[ref.sha256]
 
-    def request_with(
-        self, reference: MessageRef, *, loaded: LoadedModel | None = None, speech: Speech | None = None
-    ) -> Request:
+    def request_with(self, reference: MessageRef, *, loaded: LoadedModel | None = None, **how: Any) -> Request:
         """Return the request of an agent that reads a message between words."""
-        return self.ask(Turn("user", (BEFORE, reference, AFTER)), loaded=loaded, speech=speech)
+        return self.ask(Turn("user", (BEFORE, reference, AFTER)), loaded=loaded, **how)
 
     def read_positions(self, reference: MessageRef) -> list[str]:
         """Return the positions of a heard message, after checking that the words around it are unchanged."""
@@ -177,7 +185,7 @@ class ProtocolSteps:
         try:
             protocol = type(self.protocol)(**{**self.protocol.options.model_dump(), "probe": probe})
             turns = [Turn("user", (BEFORE, reference, AFTER))]
-            found = positions(protocol.request(turns, self.loaded, self.load, self.speech()))
+            found = positions(self.request(protocol, turns, self.loaded))
         except UsageError:
             return None
         self.demand(protocol.latent, f"words alone took the probe {probe!r}; expected a refusal: call `__init__`")

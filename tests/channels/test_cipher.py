@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,6 @@ from sottovoce.channels.message import MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import CompatName, Partial
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Speech
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import ProtocolError
 from sottovoce.models import LoadedModel, Request, Sampling, assemble
@@ -23,6 +23,7 @@ from tests.support import (
     noise,
     payload_of,
     reciting_loaded,
+    request_of,
     rows_in,
     say,
     tiny_loaded,
@@ -34,10 +35,11 @@ LOGITS = 3 * noise(40, 20)
 
 
 def lower(
-    loaded: LoadedModel, protocol: Cipher | NL, temperature: float = 0.0, max_new: int = 12, **speech: object
+    loaded: LoadedModel, protocol: Cipher | NL, temperature: float = 0.0, max_new: int = 12, **how: Any
 ) -> Request:
-    wanted = Speech(max_new, Sampling(temperature), **speech)  # type: ignore[arg-type]
-    return protocol.request([Turn("user", ("What is 14 + 3?",))], loaded, never, wanted)
+    return request_of(
+        protocol, [Turn("user", ("What is 14 + 3?",))], loaded, never, max_new, Sampling(temperature), **how
+    )
 
 
 def never(ref: PayloadRef) -> Payload:

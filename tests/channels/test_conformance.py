@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import unittest
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from sottovoce.channels.kv import KV, Thoughts
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Encoded, Load, Prompt, Protocol, Speech
+from sottovoce.channels.protocol import Encoded, Load, Protocol
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.models import LoadedModel, Reply, Request
 from tests.channels.conformance import ProtocolTests
@@ -112,8 +112,8 @@ def over_the_batch(_: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
 
 
 class OverTheBatch(Cipher):
-    def make_request(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        request = super().make_request(prompt, loaded, speech)
+    def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
+        request = super().make_request(plain, loaded, hearers)
         return replace(request, feed=replace(request.feed, weigh=over_the_batch))
 
 

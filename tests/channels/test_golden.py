@@ -19,11 +19,10 @@ import torch
 from sottovoce.channels import create
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, load
 from tests.shared import SHARED, shared
-from tests.support import prompt_ids
+from tests.support import prompt_ids, request_of
 
 TRACES = "golden/traces"
 NAMES = sorted(path.stem for path in (SHARED / TRACES).glob("*.json") if path.stem != "forward")
@@ -102,8 +101,8 @@ def hold_again(name: str, folder: Path) -> Replay:
     for call in trace["calls"]:
         agent, round = call["agent"], call["round"]
         turns = turns_of(trace, agent, round, said)
-        speech = Speech(trace["max_new_tokens"], Sampling(temperature=call.get("temperature") or 0.0))
-        request = protocol.request(turns, loaded, lambda ref: ref.load(store), speech)
+        sampling = Sampling(temperature=call.get("temperature") or 0.0)
+        request = request_of(protocol, turns, loaded, lambda ref: ref.load(store), trace["max_new_tokens"], sampling)
         if trace["forced"] and call["call"] == 0:  # the trace's note: agent 0 was made to say nothing
             request = stopped_at_once(request, loaded)
         reply = loaded.engine.run(request)

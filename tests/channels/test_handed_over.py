@@ -16,7 +16,7 @@ from sottovoce.channels.layers import calibrated, chosen_layers, importance_of, 
 from sottovoce.channels.message import Message, MessageRef, Turn, with_readable_payloads
 from sottovoce.channels.options import Probe
 from sottovoce.channels.payload import Label, Payload
-from sottovoce.channels.protocol import Protocol, Speech
+from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
 from sottovoce.models import Cached, Ids, LoadedModel, Reply, Request, assemble
@@ -29,6 +29,7 @@ from tests.support import (
     hear,
     longer_tokenizer,
     payload_of,
+    request_of,
     tiny_loaded,
     tiny_model,
 )
@@ -42,7 +43,7 @@ def hand(
     protocol: Protocol, store: PayloadStore, prompt: str = FACT, *, max_new: int = 0, loaded: LoadedModel = LOADED
 ) -> Message:
     """What an agent hands over of a prompt, without words unless it may use some."""
-    asked = protocol.request([Turn("user", (prompt,))], loaded, store_load(store), Speech(max_new, GREEDY))
+    asked = request_of(protocol, [Turn("user", (prompt,))], loaded, store_load(store), max_new)
     payload = protocol.record_reply(loaded.engine.run(asked), loaded)
     return Message("agent_1", 0, "brief", payload.label.text, payload=store.put(payload))
 
@@ -54,7 +55,7 @@ def store_load(store: PayloadStore) -> Any:
 def asked(protocol: Protocol, store: PayloadStore, *parts: Any, loaded: LoadedModel = LOADED) -> Request:
     """The request of an agent that reads messages before a question, and answers in words."""
     prompt = protocol.encode_prompt([Turn("user", (*parts, QUESTION))], loaded, store_load(store))
-    return create("nl").make_request(prompt, loaded, Speech(6, GREEDY))
+    return create("nl").make_request(prompt.request(loaded, 6, GREEDY), loaded)
 
 
 def chat(loaded: LoadedModel, text: str) -> Ids:
@@ -131,7 +132,8 @@ def test_a_quoted_reply_in_its_own_place_is_what_was_said_there(store: PayloadSt
     message = hand(protocol, store, max_new=8)
     turns = [Turn("user", (FACT,)), Turn("assistant", (MessageRef(message),)), Turn("user", (QUESTION,))]
     prompts = [each.encode_prompt(turns, LOADED, store_load(store)) for each in (protocol, create("nl"))]
-    one, other = (LOADED.engine.run(create("nl").make_request(each, LOADED, Speech(6, GREEDY))) for each in prompts)
+    plain = (each.request(LOADED, 6, GREEDY) for each in prompts)
+    one, other = (LOADED.engine.run(create("nl").make_request(each, LOADED)) for each in plain)
     assert one.ids == other.ids and close(logprobs(one), logprobs(other), 1e-4)
 
 
@@ -295,7 +297,7 @@ def test_what_is_missing_or_damaged_is_one_line(store: PayloadStore) -> None:
 def test_thoughts_are_made_with_the_table_s_mean_length_and_told_to_readers(store: PayloadStore) -> None:
     for realign in (False, True):
         protocol = Thoughts(latent_steps=3, realign=realign)
-        request = protocol.request([Turn("user", (FACT,))], LOADED, store_load(store), Speech(0, GREEDY))
+        request = request_of(protocol, [Turn("user", (FACT,))], LOADED, store_load(store), 0)
         assert request.thinking is not None
         assert request.thinking.norm == pytest.approx(float(LOADED.table.rows.norm(dim=-1).mean()))
         reply = LOADED.engine.run(request)
@@ -319,7 +321,7 @@ def test_what_is_kept_of_a_chain(store: PayloadStore, keep: str, positions: tupl
     first_length = first.payload.length
     chain = hand(Thoughts(latent_steps=2, keep="added"), store, "Hi")
     turns = [Turn("user", (MessageRef(chain), FACT))]
-    request = protocol.request(turns, LOADED, store_load(store), Speech(0, GREEDY))
+    request = request_of(protocol, turns, LOADED, store_load(store), 0)
     payload = protocol.record_reply(LOADED.engine.run(request), LOADED)
     sizes = {7: first_length + 2, 9: len(chat(LOADED, FACT)), 2: 2}
     assert payload.positions == sum(sizes[each] for each in positions)

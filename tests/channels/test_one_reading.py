@@ -14,11 +14,11 @@ from sottovoce.channels.graft import Graft
 from sottovoce.channels.kv import NAMES
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Protocol, Speech
+from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Cached, Ids, Origin, Reply
 from sottovoce.models.huggingface.family import cache_argument
-from tests.support import GREEDY, close, tiny_loaded
+from tests.support import close, request_of, tiny_loaded
 
 LOADED = tiny_loaded("llama", num_hidden_layers=4, sharp=0.15)
 FACT, OTHER, NEW, STEPS = "Mia has 3 apples.", "You know: 22 pears.", 6, 3
@@ -42,7 +42,7 @@ class Sent:
 def send(protocol: Protocol, store: PayloadStore, text: str, heard: Sent | None = None) -> Sent:
     """What an agent that writes hands over, after it heard another one."""
     parts = (MessageRef(heard.message), text) if heard else (text,)
-    request = protocol.request([Turn("user", parts)], LOADED, lambda ref: ref.load(store), Speech(NEW, GREEDY))
+    request = request_of(protocol, [Turn("user", parts)], LOADED, lambda ref: ref.load(store), NEW)
     reply: Reply = LOADED.engine.run(request)
     assert len(reply.ids) == NEW
     payload = protocol.record_reply(reply, LOADED)

@@ -15,7 +15,7 @@ from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import CipherOptions, ProtocolOptions, StateOptions
-from sottovoce.channels.protocol import Protocol, Speech
+from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, UsageError
@@ -24,11 +24,11 @@ from tests import chats
 from tests.chats import tokenizer_with
 from tests.support import (
     CHATML,
-    GREEDY,
     hear,
     ids,
     payload_of,
     reciting_loaded,
+    request_of,
     say,
     text,
     tiny_loaded,
@@ -152,7 +152,7 @@ def second_round(protocol: Protocol, template: str) -> list[int]:
     """What an agent reads after its first answer."""
     loaded = assemble("templated", tiny_model(), tokenizer_with(template))
     turns = [Turn("user", ("What?\n",)), Turn("assistant", ("22",)), Turn("user", LATER)]
-    return heard_ids(protocol.request(turns, loaded, lambda ref: ref.load(), Speech(1, GREEDY)), loaded)
+    return heard_ids(request_of(protocol, turns, loaded, lambda ref: ref.load(), 1), loaded)
 
 
 @pytest.mark.parametrize(

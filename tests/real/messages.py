@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Prompt, Protocol, Speech
+from sottovoce.channels.protocol import Prompt, Protocol
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Ids, LoadedModel, Request
 from sottovoce.models.huggingface.chat import ChatTemplate
@@ -77,8 +77,7 @@ def spoken(
     def request(seed: int, question: Question) -> Request:
         turns = PromptBuilder(Prompts(), question, None, answers="sentence").independent()
         prompt = protocol.encode_prompt(turns, loaded, lambda ref: ref.load())
-        speech = Speech(longest, replace(own, seed=seed), hearers=tuple(hearers))
-        return protocol.make_request(prompt, loaded, speech)
+        return protocol.make_request(prompt.request(loaded, longest, replace(own, seed=seed)), loaded, hearers)
 
     replies = loaded.engine.run_all([request(seed, question) for seed, question in enumerate(questions)])
     return [protocol.record_reply(reply, loaded) for reply in replies]
