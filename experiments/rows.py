@@ -1,19 +1,36 @@
 """Rows: what an experiment, a baseline or a search runs. Each row is one run: a scheme, settings, questions and seeds.
 
-Nothing here imports torch or langgraph.
+A row may be self-consistency with as many samples as cost the same as another row. A pilot, a row of its own in
+`ROW/pilot`, measures how many samples that makes: see docs/howto/scores.md.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from statistics import fmean
 
+from sottovoce.channels import PROTOCOLS
+from sottovoce.channels.message import Message
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError, nearest
+from sottovoce.core.text import counted
+from sottovoce.datasets.question_files import check
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.experiments.schema import Experiment, Matched, Selection, Source
+from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Passage, Question, passages_of, question_id
-from sottovoce.runs.limits import Budget
+from sottovoce.runs.cost import computed_tokens, flops
+from sottovoce.runs.job import resume_command
+from sottovoce.runs.limits import Budget, Currency
+from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.run import Run
 from sottovoce.settings import Settings
+from sottovoce.settings.base import EACH
+from sottovoce.settings.option_groups import OF_PROTOCOL
+from sottovoce.settings.oversight import People, Watched
 
 
 @dataclass(frozen=True)
@@ -29,7 +46,7 @@ class Row:
     origin: str | None
     """Where the questions come from, in a phrase."""
     matched: Matched | None = None
-    """The row whose cost determines the number of samples; see `matching`."""
+    """The row whose cost determines the number of samples; see `match`."""
     budget: Budget | None = None
     """That cost, once it is known."""
 
@@ -83,3 +100,154 @@ def _selected(question: Question, agent: str, selection: Selection) -> list[Pass
                 f"{number}; count from 1"
             )
     return [dealt[number - 1] for number in selection]
+
+
+PILOT_QUESTIONS, PILOT_SAMPLES = 8, 4
+DISCUSSION_SETTINGS = {
+    "protocol", "option", "fallback", "seed", *OF_PROTOCOL, *People.model_fields, *Watched.model_fields
+}  # fmt: skip
+"""Settings that both schemes have but a single agent does not use."""
+
+
+def baselines(name: str, run: Run, by: Currency) -> list[Row]:
+    """Return the baselines of a finished run: a single agent, and self-consistency at the cost of the run.
+
+    They have the questions and seeds of the run.
+
+    Raises:
+        UsageError: the run is not over, or its questions cannot be put to a single agent.
+    """
+    if not is_over(run):
+        raise UsageError(f"run {name!r} is not over, so its cost is unknown; {resume_command(run)} resumes it")
+    matched = {"single": None, "self_consistency": Matched(row=name, by=by)}
+    questions, rows = run.questions(), list[Row]()
+    for scheme_name, target in matched.items():
+        settings = baseline_settings(run, scheme(scheme_name).settings)
+        for question in questions:
+            check(question, settings)
+        row_name = f"{name}-{scheme(scheme_name).command}"
+        rows.append(Row(row_name, scheme_name, settings, questions, run.manifest.seeds, run.manifest.origin, target))
+    return rows
+
+
+def baseline_settings(run: Run, kind: type[Settings]) -> Settings:
+    """Return the settings of a run that another scheme has too, reduced to one agent.
+
+    The temperature is left to the model if the protocol averages embeddings, or if samples at 0 would all be equal.
+
+    Raises:
+        UsageError: the run's agents have several models.
+    """
+    settings, defaults = run.manifest.settings, kind().model_dump(mode="json")
+    shared = {
+        name: _for_one_agent(name, settings[name])
+        for name in defaults
+        if name in settings and name not in DISCUSSION_SETTINGS
+    }
+    equal_samples = kind is scheme("self_consistency").settings and shared["temperature"] == [0]
+    if equal_samples or PROTOCOLS[settings["protocol"]].averages:
+        del shared["temperature"]
+    chosen = {name: value for name, value in shared.items() if value is not None and value != defaults[name]}
+    return kind.model_validate(chosen)
+
+
+def _for_one_agent(name: str, value: JSONValue) -> JSONValue:
+    """Return the value for one agent; None if agents differ in it."""
+    if name not in EACH or not value or all(item == value[0] for item in value):
+        return value[:1] if name in EACH else value
+    if name == "model":
+        raise UsageError(f"the run's agents have several models ({', '.join(value)}); no single agent stands for them")
+    return None
+
+
+def with_pilots(rows: Iterable[Row]) -> dict[str, Row]:
+    """Return the rows by name, with a pilot before each row that is matched to another."""
+    by_name = dict[str, Row]()
+    for row in rows:
+        if row.matched:
+            settings = row.settings.model_copy(update={"samples": PILOT_SAMPLES})
+            name, questions = pilot_name(row.name), row.questions[:PILOT_QUESTIONS]
+            by_name[name] = replace(
+                row, name=name, settings=settings, questions=questions, seeds=row.seeds[:1], matched=None
+            )
+        by_name[row.name] = row
+    return by_name
+
+
+def pilot_name(row: str) -> str:
+    """Return the name of a row's pilot."""
+    return f"{row}/pilot"
+
+
+def is_known(row: Row, runs: Mapping[str, Run]) -> bool:
+    """Return whether the runs that determine a row's number of samples are over; True for an unmatched row."""
+    needed = [] if row.matched is None else [row.matched.row, pilot_name(row.name)]
+    return all(name in runs and is_over(runs[name]) for name in needed)
+
+
+def is_over(run: Run) -> bool:
+    """Return whether each discussion ended, with a decision or a failure."""
+    return all(record.status in ("done", "failed") for record in run.records.values())
+
+
+def match(row: Row, runs: Mapping[str, Run]) -> Row:
+    """Return a matched row with its budget and the number of samples that this makes; other rows as they are.
+
+    Raises:
+        UsageError: no discussion of the other row or of the pilot ended, or the FLOPs of a hosted model are needed.
+    """
+    if row.matched is None:
+        return row
+    assert is_known(row, runs), "rows run in order, and no row runs after a stopped one"
+    target, by = row.matched.row, row.matched.by
+    samples = [_sample_costs(record, by) for record in _done(runs[pilot_name(row.name)])]
+    budget = Budget(
+        row=target,
+        by=by,
+        target=fmean(_costs(runs[target], by)),
+        first=fmean(first for first, *_ in samples),
+        further=fmean(cost for _, *further in samples for cost in further),
+        questions=len(samples),
+    )
+    return replace(row, settings=row.settings.model_copy(update={"samples": budget.samples}), budget=budget)
+
+
+def budget_notes(runs: Mapping[str, Run]) -> Iterator[str]:
+    """Yield a sentence for each run with a budget: the budget, and the cost that was reached."""
+    for name, run in runs.items():
+        if (budget := run.manifest.budget) is not None and any(record.decision for record in run.records.values()):
+            costs = _costs(run, budget.by)
+            samples = counted(run.manifest.settings["samples"], "sample")
+            yield (
+                f"`{name}`: {samples} per question, to cost as much as a discussion of `{budget.row}`"
+                f" ({budget.in_words(budget.target)} on average); they took {budget.in_words(fmean(costs))}"
+                f" (n = {len(costs)}), {fmean(costs) / budget.target:.0%} of that."
+                f" In a pilot of {counted(budget.questions, 'question')} the first sample of each took"
+                f" {budget.in_words(budget.first)}, and each further one {budget.in_words(budget.further)}."
+            )
+
+
+def _done(run: Run) -> list[DiscussionRecord]:
+    if done := [record for record in run.records.values() if record.status == "done"]:
+        return done
+    raise UsageError(f"no discussion of {str(run.folder)!r} ended, so its cost is unknown; remove it, or resume it")
+
+
+def _costs(run: Run, by: Currency) -> list[float]:
+    return [_cost(record, record.messages, by) for record in _done(run)]
+
+
+def _cost(record: DiscussionRecord, messages: Sequence[Message], by: Currency) -> float:
+    if by == "tokens":
+        return sum(computed_tokens(message) for message in messages if message.source in ("model", "hosted"))
+    if (total := flops(messages, record.models)) is None:
+        raise UsageError("the FLOPs of hosted models are unknown; match by tokens")
+    return total
+
+
+def _sample_costs(record: DiscussionRecord, by: Currency) -> list[float]:
+    """Return the cost of each sample of a discussion, answer turns included; first the one that reused least."""
+    by_agent = groupby(sorted(record.messages, key=lambda message: message.agent), lambda message: message.agent)
+    samples = [[*messages] for _, messages in by_agent]
+    samples.sort(key=lambda messages: messages[0].stats.get("tokens_reused", 0))
+    return [_cost(record, messages, by) for messages in samples]

@@ -13,8 +13,7 @@ from pathlib import Path
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import check_no_link
 from sottovoce.experiments.files import runs_in, save
-from sottovoce.experiments.matching import is_known, is_over, match, pilot_name, with_pilots
-from sottovoce.experiments.rows import Row, prepare
+from sottovoce.experiments.rows import Row, is_known, is_over, match, pilot_name, prepare, with_pilots
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.contexts import Models
 from sottovoce.runs.allowed import Trust, contained

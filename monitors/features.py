@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce.core.errors import UsageError
-from sottovoce.monitors.positions import POSITIONS, Spot
 from sottovoce.monitors.settings import Measure
-from sottovoce.monitors.tokens import Tokens
+from sottovoce.monitors.tokens import POSITIONS, Spot, Tokens
 
 Features = dict[str, float]
 """Statistics by name."""

@@ -10,8 +10,7 @@ from pydantic import ConfigDict, Field, field_validator
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import Checked
-from sottovoce.monitors.positions import POSITIONS
-from sottovoce.monitors.tokens import FULL
+from sottovoce.monitors.tokens import FULL, POSITIONS
 
 TURN = "turn"
 """The feature that every fitted monitor has: messages since the game started or was reset, 0-based."""

@@ -15,14 +15,14 @@ OUTSIDE = ("benchmarks", "docs", "examples")
 """Folders that may name schemes and protocols: they are about given ones."""
 NAMES_SCHEMES = {
     "environments/problems.py": "runs CodeGen's tests",
-    "experiments/matching.py": "the baselines that a row is matched with",
+    "experiments/rows.py": "the baselines that a row is matched with",
     "experiments/row_content.py": "the baseline with a number of samples",
     "graphs/discussion.py": "CMD's Algorithm 2, with its secretary",
     "graphs/scheme.py": "the list of bundled schemes",
     "nodes/discussion.py": "CMD's Algorithm 2, with its secretary",
     "nodes/evidence.py": "the relay's library",
     "prompts/packs/__init__.py": "the schemes that a bundled model was trained on",
-    "sottovoce/analysis/llm_judge.py": "a judge is a single agent",
+    "sottovoce/analysis/scorers.py": "a judge is a single agent",
     "sottovoce/cli/experiment.py": "the schemes of SDE's search for layers",
     "sottovoce/cli/run_tables.py": "a judge is a single agent",
     "sottovoce/runs/manifest.py": "its prompts are shared; the digest of this folder is in saved runs",

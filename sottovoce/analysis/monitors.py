@@ -5,7 +5,7 @@ monitor would see: of several attempts at an act the one that was acted on, no a
 they were sent.
 
 The gain is what one reset at each game's first trigger adds to the share of successes, if games succeed after a reset
-as often as they do on average (monitors.threshold). The interval of a difference is over games, with their share of
+as often as they do on average (monitors.training). The interval of a difference is over games, with their share of
 successes taken as given; it needs the extra `eval`.
 """
 
@@ -25,8 +25,8 @@ from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Floats, Games, Row
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
-from sottovoce.monitors.threshold import chances, equal_resets, game_gains
 from sottovoce.monitors.tokens import Decode
+from sottovoce.monitors.training import chances, equal_resets, game_gains
 from sottovoce.nodes.uncertainty import Decoders, features_of_acts, finished
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.record import DiscussionRecord

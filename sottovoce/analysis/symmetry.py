@@ -4,23 +4,171 @@ A permutation of the agents is a symmetry if mapping their calls in order (first
 and each edge's label; with models, an agent can only replace one with the same model. An edge is labelled by what it
 carries (72 symmetries for CMD's two groups of three), or bare as in Definition 1 (720). The order of messages in a
 prompt and tie-breaking are ignored; moderator, judge, secretary and summariser stay in place.
+
+The calls and edges come from a scripted run. The graph is run with agents that never agree, so that all rounds take
+place and ties are put to the tie-breaker. The prompts show who hears what. An agent's own history, including all that
+it read before, adds no edges.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from math import factorial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
+from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
+from sottovoce.channels.message import Message, MessageRef, Place
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
-from sottovoce.core.text import counted
-from sottovoce.graphs import scheme
 from sottovoce.settings import Settings
+from sottovoce.settings.oversight import People
 
-if TYPE_CHECKING:
-    from sottovoce.analysis.calls import Call, Unrolled
+Carries = str
+"""question, vote, full (a whole answer), viewpoint (its value alone), or the act of any other message."""
+Create = Callable[..., AnyState]
+Acts = tuple[str, ...]
+Key = tuple[int, int, str, str]
+"""Round, turn, agent and act of a call, whatever the attempt."""
+MOST_CALLS = 300  # half a minute if each agent hears all others
+QUESTION = {"question": "How many?", "solution": "The answer is 1.", "decoys": ["The answer is 2."]}
+FIRST_VALUE = 813_000_000_000
+VALUE = re.compile(r"\b813\d{9}\b")
+
+
+class Call(NamedTuple):
+    """One model call (an inference node in CMD)."""
+
+    agent: str
+    round: int
+    prompt: str
+    """The act and the prompt's distinct lines, without agents' names; for a dummy, the source of its message."""
+    turn: int = 0
+
+
+class Edge(NamedTuple):
+    """A message from one call to another; None is the question (source x) or the decision (sink y)."""
+
+    speaker: Call | None
+    hearer: Call | None
+    carries: Carries
+
+
+class Unrolled(NamedTuple):
+    """The calls of a discussion in chronological order, and the edges between them."""
+
+    calls: tuple[Call, ...]
+    edges: tuple[Edge, ...]
+    others: tuple[str, ...] = ()
+    """Agents that are called but do not discuss, named by their roles; they stay in place."""
+    left_out: str = ""
+    """A note on calls that are made but not listed; empty if all are."""
+
+    def agents(self) -> list[str]:
+        """Return the agents that discuss, in the order of their first calls."""
+        return [name for name in dict.fromkeys(call.agent for call in self.calls) if name not in self.others]
+
+
+class NeverAgreeing(ScriptedChatModel):
+    """A scripted model that states a new value in each answer, in the requested format, and leaves all else open."""
+
+    answers: Acts
+    undecided: frozenset[str] = frozenset()
+    """Agents that give no answer."""
+
+    def _next(self, agent: str) -> str:
+        if len(self._recorded) > MOST_CALLS:
+            raise UsageError(f"the discussion has more than {MOST_CALLS} calls, too many; give fewer agents or rounds")
+        asked = self._recorded[-1]
+        states = asked.act in self.answers and agent not in self.undecided
+        value = str(FIRST_VALUE + len(self._recorded)) if states else "unknown"
+        if not (schema := (asked.options.get("response_format") or {}).get("schema")):
+            return f"The answer is {value}."
+        # A confidence is valid for any other field.
+        return json.dumps({name: value if "answer" in name else "0.5" for name in schema["properties"]})
+
+
+def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revise"), **question: Any) -> Unrolled:
+    """Return the calls that a scheme's `create`, or `partial(create_discussion, rule)`, makes with these settings.
+
+    No model is loaded. `answers` are the acts that contain answers; fields of the `question` (documents, wordings,
+    starting_views) may distinguish agents.
+
+    Raises:
+        UsageError: the discussion is too large.
+    """
+    chosen = settings.model_fields_set - settings.of_models() - {*People.model_fields}
+    values = settings.model_dump(include=chosen)
+
+    def run(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any, list[set[str]]]:
+        model = NeverAgreeing(answers=answers, undecided=frozenset(undecided))
+        asked = {**QUESTION, **question}
+        if "documents" in settings.needs() and not asked.get("documents"):
+            asked["documents"] = ["A document."] * len(settings.names())
+        graph = create(type(settings).model_validate({**values, "seed": settings.seed + seed}), models=model).compile()
+        config = {"recursion_limit": 10**6, "max_concurrency": 1}
+        state = graph.invoke(asked, config, output_keys=["board", "decision"])
+        board = [Message.from_dict(each) for each in state["board"]]
+        rounds = range(board[-1].round + 1)
+        return model, {**state, "board": board}, [{each.agent for each in board if each.round == at} for at in rounds]
+
+    model, state, speakers = run()
+    board, names = state["board"], settings.names()
+    end = _settled_until(speakers, (run(speakers[-1], seed)[-1] for seed in (1, 2, 3)))
+    asked = {Place(**each.place)[1:5]: each for each in model.calls if each.round < end and not each.place["attempt"]}
+    told = {each.place[1:5]: each.source for each in board if each.round < end and each.agent in names}  # a dummy's
+    told |= {key: _distinct_lines(each, names) for key, each in asked.items()}
+    calls = {key: Call(key[2], key[0], told[key], key[1]) for each in board if (key := each.place[1:5]) in told}
+    stated = {value: each.place[1:5] for each in board for value in VALUE.findall(each.text)}
+    edges = [Edge(None, call, "question") for call in calls.values()]
+    edges += [Edge(calls[a], calls[b], how) for a, b, how in _edges(asked, stated, answers) if a in calls]
+    votes, by = state["decision"]["votes"], state["decision"].get("by")
+    deciding = {by, *(vote["agent"] for vote in votes if vote["counts"])} if end == len(speakers) else speakers[end - 1]
+    last = {call.agent: call for call in calls.values()}
+    edges += [Edge(call, None, "vote") for name, call in last.items() if name in deciding]
+    left_out = "" if end == len(speakers) else f"all from round {end + 1} on: who speaks there depends on the answers"
+    others = tuple(name for name in last if name not in settings.speakers())
+    return Unrolled(tuple(calls.values()), tuple(edges), others, left_out)
+
+
+def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]]) -> int:
+    """Return the first round whose speakers depend on answers or lots, else the number of rounds.
+
+    In the other runs the last speakers gave no answer, and lots fell differently.
+    """
+    runs = other_runs if speakers[-1] < speakers[0] else ()  # else no agents were selected to continue
+    differ = ([one != other for one, other in zip(speakers, run, strict=False)] for run in runs)
+    return next((changes.index(True) for changes in differ if True in changes), len(speakers))
+
+
+def _edges(
+    prompts: dict[Key, RecordedCall], stated: dict[str, Key], answers: Acts
+) -> Iterator[tuple[Key, Key, Carries]]:
+    """Yield who hears whom: others' messages, and their values in a prompt's text; what was read before is skipped."""
+    read = defaultdict[str, set[tuple[Key, Carries]]](set)
+    for hearer, each in prompts.items():
+        parts = [part for turn in each.turns for part in turn.parts]
+        values = VALUE.findall("\n".join(part for part in parts if isinstance(part, str)))
+        heard: dict[Key, Carries] = {stated[value]: "viewpoint" for value in values if value in stated}
+        for message in (part.message for part in parts if isinstance(part, MessageRef)):
+            heard[message.place[1:5]] = "full" if message.act in answers else message.act
+        new = {(key, carries) for key, carries in heard.items() if key[2] != each.agent} - read[each.agent]
+        read[each.agent] |= new
+        yield from ((speaker, hearer, carries) for speaker, carries in new)
+
+
+def _distinct_lines(prompt: RecordedCall, names: list[str]) -> str:
+    """Return the act and the distinct lines of a prompt, sorted, with values and agents' names replaced."""
+    turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in prompt.turns)
+    lines = set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))
+    for name in (prompt.agent, *names):  # prompts write "debater 3"
+        named = re.compile(rf"\b{name.replace('_', '[_ ]')}\b")
+        lines = {named.sub("<you>" if name == prompt.agent else "<another>", line) for line in lines}
+    return "\n".join([prompt.act, *sorted(lines)])
+
 
 CAUSES = {"graph": "who hears whom", "prompts": "each agent's prompts", "models": "each agent's model and temperature"}
 Related = tuple[tuple[int, ...], ...]
@@ -142,33 +290,3 @@ def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
             at = f"temperature {share * base:.4g}"
         spoken[name] = f"{settings.of('model', like)} at {at}"
     return spoken
-
-
-def show_symmetry(name: str, settings: Settings) -> None:
-    """Print the symmetries of a scheme with these settings, both with labeled edges and with unlabeled ones.
-
-    Raises:
-        UsageError: the scheme's calls are not known before they are made.
-    """
-    if why := scheme(name).unrolls:
-        raise UsageError(f"{name} has no symmetries to show: {why}; `graph draw {name}` shows its graph")
-    from sottovoce.analysis.calls import unroll  # late: it imports langchain
-
-    unrolled = unroll(scheme(name).create, settings, scheme(name).answers)
-    models = spoken_by(settings, [*unrolled.agents(), *unrolled.others])
-    mechanism, labelled = symmetry(unrolled), symmetry(unrolled, models)
-    bare = symmetry(unrolled, models, labelled=False)
-    agents, others = len(unrolled.agents()), ", ".join(unrolled.others)
-    cycles = ["".join(f"({' '.join(cycle)})" for cycle in generator) for generator in labelled.generators]
-    rows = {
-        "order": f"{labelled.order:,} of {counted(factorial(agents), 'permutation')}",
-        "orbits": ", ".join(f"{{{', '.join(orbit)}}}" for orbit in labelled.orbits),
-        "generators": ", ".join(cycles) or "none",
-        "broken by": ", ".join(f"{cause} ({CAUSES[cause]})" for cause in labelled.broken_by) or "nothing",
-        "without models": f"{mechanism.order:,}: of the mechanism alone, with any models",
-        "bare edges": f"{bare.order:,}: considering only who hears whom, not what is sent",
-        "others": others and f"{others}: fixed; only agents are permuted",
-        "left out": unrolled.left_out,
-    }
-    print(f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}")
-    print("\n".join(f"{name:15}{text}" for name, text in rows.items() if text))

@@ -135,8 +135,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
     """Return the comparison of the rows in Markdown, followed by the rows that are not over."""
     from sottovoce.experiments.files import ended
-    from sottovoce.report.carried import carried, carried_table
-    from sottovoce.report.comparison import comparison_of, markdown, published_table, waiting
+    from sottovoce.report.comparison import carried, carried_table, comparison_of, markdown, published_table, waiting
 
     blocks, results = [harmless(experiment.about.strip())], ended(runs)
     if results:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sottovoce.analysis.symmetry import show_symmetry
+from math import factorial
+
 from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.core.errors import UsageError
-from sottovoce.core.text import one_line
+from sottovoce.core.text import counted, one_line
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.prompts.kinds import KINDS
@@ -43,6 +44,37 @@ def _summary(name: str) -> str:
 def draw(name: str, settings: Settings) -> None:
     """Print the graph of a scheme with these settings, in Mermaid."""
     print(scheme(name).create(settings).compile().get_graph().draw_mermaid())
+
+
+def show_symmetry(name: str, settings: Settings) -> None:
+    """Print the symmetries of a scheme with these settings, both with labeled edges and with unlabeled ones.
+
+    Raises:
+        UsageError: the scheme's calls are not known before they are made.
+    """
+    if why := scheme(name).unrolls:
+        raise UsageError(f"{name} has no symmetries to show: {why}; `graph draw {name}` shows its graph")
+
+    from sottovoce.analysis.symmetry import CAUSES, spoken_by, symmetry, unroll  # late: langchain
+
+    unrolled = unroll(scheme(name).create, settings, scheme(name).answers)
+    models = spoken_by(settings, [*unrolled.agents(), *unrolled.others])
+    mechanism, labelled = symmetry(unrolled), symmetry(unrolled, models)
+    bare = symmetry(unrolled, models, labelled=False)
+    agents, others = len(unrolled.agents()), ", ".join(unrolled.others)
+    cycles = ["".join(f"({' '.join(cycle)})" for cycle in generator) for generator in labelled.generators]
+    rows = {
+        "order": f"{labelled.order:,} of {counted(factorial(agents), 'permutation')}",
+        "orbits": ", ".join(f"{{{', '.join(orbit)}}}" for orbit in labelled.orbits),
+        "generators": ", ".join(cycles) or "none",
+        "broken by": ", ".join(f"{cause} ({CAUSES[cause]})" for cause in labelled.broken_by) or "nothing",
+        "without models": f"{mechanism.order:,}: of the mechanism alone, with any models",
+        "bare edges": f"{bare.order:,}: considering only who hears whom, not what is sent",
+        "others": others and f"{others}: fixed; only agents are permuted",
+        "left out": unrolled.left_out,
+    }
+    print(f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}")
+    print("\n".join(f"{name:15}{text}" for name, text in rows.items() if text))
 
 
 commands.add_command(SchemeCommands("draw", "Draw a scheme's graph.", draw))

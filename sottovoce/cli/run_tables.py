@@ -41,7 +41,7 @@ def compare_runs(names: Sequence[str], against: str | None, prices: Path | None 
 def compare_matched(names: Sequence[str], by: Currency, trust: Trust, prices: Path | None = None) -> None:
     """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three."""
     from sottovoce.cli.run_screen import shown_row
-    from sottovoce.experiments.matching import baselines, with_pilots
+    from sottovoce.experiments.rows import baselines, with_pilots
     from sottovoce.experiments.runner import RowRunner
     from sottovoce.report.comparison import compared
     from sottovoce.runs.start import settings_of
@@ -92,7 +92,7 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
 
 def _score_cells(run: Run) -> list[list[str]]:
     from sottovoce.analysis.compare import mean_measures
-    from sottovoce.analysis.published_scorers import SCORERS, scored
+    from sottovoce.analysis.scorers import SCORERS, scored
     from sottovoce.runs.measures import OF_RETRIEVAL
 
     means = {**scored(run), **mean_measures(run.results())}  # of failed discussions too: their retrievals are known
@@ -107,7 +107,7 @@ AGREEMENT_HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
 
 def judge_run(name: str, model: str, limits: Limits) -> None:
     """Judge the answers of a run that are not judged yet; print shares of right answers and agreements of raters."""
-    from sottovoce.analysis.llm_judge import agreements, judge_questions, judge_settings, raters
+    from sottovoce.analysis.scorers import agreements, judge_questions, judge_settings, raters
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.runs.manifest import new_manifest
     from sottovoce.runs.start import continue_run

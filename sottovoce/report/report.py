@@ -22,13 +22,11 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.report import describe
-from sottovoce.report.carried import carried, carried_table
-from sottovoce.report.comparison import Table, comparison_of, published_table, sentences, tables
-from sottovoce.report.discussions import of_runs
+from sottovoce.report.comparison import Table, carried, carried_table, comparison_of, published_table, sentences, tables
 from sottovoce.report.plots import plots
 from sottovoce.report.sources import Gathered
 from sottovoce.report.tables import share_cells
-from sottovoce.report.tensors import Tensors, Words
+from sottovoce.report.viewer import Tensors, Words, of_runs
 from sottovoce.runs.cost import BYTES
 from sottovoce.runs.job import resume_command
 from sottovoce.runs.run import Run

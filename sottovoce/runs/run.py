@@ -62,7 +62,7 @@ class Run:
         """Remarks for the reader, e.g. that the log's last line was cut off."""
         self.status: Status = "running"
         self.verdicts: dict[Key, float] = {}
-        """The verdicts of an LLM judge on the answers, 1 for right, if one was asked (see `analysis.llm_judge`)."""
+        """The verdicts of an LLM judge on the answers, 1 for right, if one was asked (see `analysis.scorers`)."""
         self.why = ""
         """The reason why it was stopped."""
         self._log: Log | None = None

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.analysis.calls import Unrolled, unroll
-from sottovoce.analysis.symmetry import symmetry
+from sottovoce.analysis.symmetry import Unrolled, symmetry, unroll
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError

@@ -3,8 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sottovoce.analysis.compare import Comparison, compare
-from sottovoce.analysis.paired_test import Pair
+from sottovoce.analysis.compare import Comparison, Pair, compare
 from sottovoce.analysis.statistics import Difference, mean, share
 from sottovoce.core.errors import UsageError
 from sottovoce.report.comparison import markdown

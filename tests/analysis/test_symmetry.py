@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.analysis.calls import Call, Edge, Unrolled, unroll
-from sottovoce.analysis.symmetry import Symmetry, spoken_by, symmetry
+from sottovoce.analysis.symmetry import Call, Edge, Symmetry, Unrolled, spoken_by, symmetry, unroll
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.models import assemble

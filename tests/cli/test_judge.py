@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.analysis.llm_judge import agreements, kappa
+from sottovoce.analysis.scorers import agreements, kappa
 from sottovoce.channels.store import PayloadStore
 from sottovoce.runs.read import load_run
 from tests.cli.conftest import Call, Models

@@ -10,8 +10,7 @@ import pytest
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import prepare
 from sottovoce.experiments.runner import RowRunner, run_experiment
-from sottovoce.report.carried import carried
-from sottovoce.report.comparison import comparison_of
+from sottovoce.report.comparison import carried, comparison_of
 from tests.shared import shared
 from tests.tables import some
 

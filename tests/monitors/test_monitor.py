@@ -18,8 +18,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Row, games_of, read_rows
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure, Training
-from sottovoce.monitors.threshold import game_gains
-from sottovoce.monitors.training import Trained, fit, split, train, tried
+from sottovoce.monitors.training import Trained, fit, game_gains, split, train, tried
 from tests.monitors.synthetic import games, rows, written
 
 LEAST = Training(features=["entropy"], degree=1)

@@ -10,8 +10,7 @@ import pytest
 
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.question import Question
-from sottovoce.report.carried import carried, carried_table, heard_bytes
-from sottovoce.report.comparison import comparison_of
+from sottovoce.report.comparison import carried, carried_table, comparison_of, heard_bytes
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
 from sottovoce.settings import Debate

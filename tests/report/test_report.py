@@ -16,13 +16,12 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError
 from sottovoce.models import load
-from sottovoce.report import tensors
+from sottovoce.report import viewer
 from sottovoce.report.comparison import comparison_of, tables
-from sottovoce.report.discussions import items
 from sottovoce.report.plots import plots
 from sottovoce.report.report import report
 from sottovoce.report.sources import Gathered, gathered
-from sottovoce.report.tensors import Tensors, Words
+from sottovoce.report.viewer import Tensors, Words, items
 from sottovoce.runs.run import Run
 from sottovoce.runs.run_directory import find_run
 from tests.report.reported import HOSTILE, cipher, scripted, unfinished, withheld
@@ -49,12 +48,12 @@ def data(page: str, name: str) -> JSONValue:
 @pytest.mark.parametrize(
     ("made", "expected"),
     [
-        (tensors.counts(np.array([0, 7, 65535])), [0, 7, 65535]),
-        (tensors.counts(np.array([0, 70000])), [0, 70000]),
-        (tensors.fractions(np.array([0.0, 1.8694, 100.0]), 0.001), [0, 1.869, 65.535]),
-        (tensors.scaled(np.array([[0.0, 3.0], [1.5, 6.0]])), [0, 3, 1.5, 6]),
-        (tensors.scaled(np.zeros(2)), [0, 0]),
-        (tensors.counts(np.zeros(0)), []),
+        (viewer.counts(np.array([0, 7, 65535])), [0, 7, 65535]),
+        (viewer.counts(np.array([0, 70000])), [0, 70000]),
+        (viewer.fractions(np.array([0.0, 1.8694, 100.0]), 0.001), [0, 1.869, 65.535]),
+        (viewer.scaled(np.array([[0.0, 3.0], [1.5, 6.0]])), [0, 3, 1.5, 6]),
+        (viewer.scaled(np.zeros(2)), [0, 0]),
+        (viewer.counts(np.zeros(0)), []),
     ],
 )
 def test_numbers_come_out_of_the_page_as_they_went_in(made: dict[str, Any], expected: list[float]) -> None:

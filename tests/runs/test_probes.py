@@ -17,7 +17,7 @@ from sottovoce.channels.options import FROM_A_RUN
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.samples import origin, samples
 from sottovoce.experiments.files import read_experiment
-from sottovoce.experiments.matching import baselines
+from sottovoce.experiments.rows import baselines
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.nodes.probes import COMPARE, deranged, read_donors
 from sottovoce.nodes.question import Question

@@ -14,9 +14,8 @@ from sottovoce.channels.payload import Label, Payload
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.whodunit.wording import WORDINGS
 from sottovoce.monitors.features import features_of, joint, statistics
-from sottovoce.monitors.positions import PEOPLE, POSITIONS
 from sottovoce.monitors.settings import Measure
-from sottovoce.monitors.tokens import Tokens, of_payload, of_response
+from sottovoce.monitors.tokens import PEOPLE, POSITIONS, Tokens, of_payload, of_response
 
 TOP = [log(0.5), log(0.3), log(0.1)]
 

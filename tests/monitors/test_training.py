@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
-from sottovoce.monitors.threshold import (
+from sottovoce.monitors.training import (
     Triggered,
     best_threshold,
     chances,

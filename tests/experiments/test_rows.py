@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.cli.experiment import report
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.experiments.matching import baseline_settings, baselines, budget_notes
+from sottovoce.experiments.rows import baseline_settings, baselines, budget_notes
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.graphs import scheme

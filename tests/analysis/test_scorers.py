@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.analysis import published_scorers as scorers
-from sottovoce.analysis.published_scorers import gold_of
+from sottovoce.analysis import scorers
+from sottovoce.analysis.scorers import gold_of
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.run_tables import show_measures
 from sottovoce.datasets import DATASETS

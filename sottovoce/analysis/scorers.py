@@ -1,7 +1,8 @@
-"""Scorers that behave like the papers' own programs, misreadings included; written from descriptions of behavior.
+"""Other scorers beside ours: programs that behave like the papers' own, misreadings included, and an LLM judge.
 
-`runs measures` shows them beside ours, since published figures were counted this way. A scorer takes the texts of the
-last round, the right answer as in the data set's file, and the question's choices.
+`runs measures` shows the papers' scorers, since published figures were counted this way. They are written from
+descriptions of behavior. Each takes the texts of the last round, the right answer as in the data set's file, and the
+question's choices.
 
 Du et al. (2023), gsm/eval_gsm.py and mmlu/eval_mmlu.py: the majority of the last round, ties to the first agent. If the
 right answer has a thousands comma, only its last group of digits counts, and its sign is lost; if most agents give no
@@ -13,6 +14,11 @@ lost; a reply without a number counts as -99999 and can win the vote; one withou
 SDE (arXiv 2506.19209, StateDelta): the mean over the agents' answers of the last round. Signs are lost; "42.", "18.00"
 and "3.0" are not integers and count as wrong; if the right answer has a thousands comma, only its last group of digits
 counts; any character in parentheses is a letter; an unclosed brace drops the last character.
+
+The judge (MADRA, section 4) says whether an answer matches the reference. Its verdicts on a run are a run of their own,
+of the scheme `single`, in `RUN/judged`. A stopped one can be resumed; its manifest names the judge's model and the
+digest of all its questions, and its replies are constrained to yes or no. An abstention is false and is not shown to
+the judge.
 """
 
 from __future__ import annotations
@@ -20,15 +26,27 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from statistics import fmean
 from typing import TypeVar
 
-from sottovoce.analysis.statistics import Mean, mean
+from sottovoce.analysis.statistics import Mean, Share, mean, share
+from sottovoce.channels.message import words
+from sottovoce.core.any_types import JSONValue
+from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
-from sottovoce.runs.run import Run
+from sottovoce.prompts.render import Prompts
+from sottovoce.runs.measures import golds_of
+from sottovoce.runs.read import verdicts
+from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.results import Results
+from sottovoce.runs.run import Key, Run
+from sottovoce.runs.run_directory import verdict_id
+from sottovoce.settings import Single
 
 Texts = Sequence[str]
 Scorer = Callable[[Texts, str, Sequence[str]], float]
@@ -227,3 +245,81 @@ def gold_of(question: Question) -> str:
     solution = str(question.get("solution", ""))
     behind = solution.rpartition("####")[2].strip() if "####" in solution else ""
     return str(question.get("printed_target") or behind or kinds.target_of(question) or "")
+
+
+LONGEST = 16
+"""Maximum number of tokens of a verdict."""
+Verdicts = Mapping[Key, bool]
+
+
+def judge_settings(model: str) -> Single:
+    """Return the settings of the judge: greedy, replies constrained to yes or no."""
+    return Single(model=[model], temperature=[0], chain_of_thought=False, guide="on", max_tokens=LONGEST)
+
+
+def judge_questions(run: Run) -> list[Question]:
+    """Return the judge's questions about a run: one for every answer to a question with a known right answer.
+
+    Raises:
+        UsageError: there is no such answer.
+    """
+    prompts, questions = Prompts(), []
+    for key, record in run.records.items():
+        if (answer := _answer(record)) is not None:
+            question: Mapping[str, JSONValue] = record.question
+            slots = {"choices": question.get("choices") or [], "references": golds_of(question), "answer": answer}
+            text = words(prompts.render("judge/verdict", question=question["question"], **slots))
+            questions.append(Question(question=text, kind="yes_no", id=verdict_id(key)))
+    if not questions:
+        raise UsageError("the run has no answer to judge; expected finished discussions of questions with a target")
+    return questions
+
+
+def _answer(record: DiscussionRecord) -> str | None:
+    if record.decision is None or not golds_of(record.question):
+        return None
+    return record.decision["answer"]
+
+
+def raters(run: Run, judge_run: Run) -> dict[str, Verdicts]:
+    """Return the verdicts on each answer by rater: our score, EM if it was measured, the judge."""
+    answered = Results(result for result in run.results() if result.answer is not None)
+    verdicts_by_rater: dict[str, Verdicts] = {
+        "ours": {key: score == 1 for key, score in answered.scores().items()},
+        "EM": {key: value == 1 for key, value in answered.measures.get("EM", {}).items()},
+        "judge": {key: said == 1 for key, said in verdicts(judge_run).items()},
+    }
+    return {name: said for name, said in verdicts_by_rater.items() if said}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The agreement of two raters, over the answers that both judged."""
+
+    left: str
+    right: str
+    n: int
+    same: Share
+    kappa: float | None
+    """Cohen's kappa: 1 is full agreement, 0 chance agreement; None if both always give the same single verdict."""
+
+
+def agreements(raters: Mapping[str, Verdicts]) -> Iterator[Agreement]:
+    """Yield the agreement of every pair of raters with at least one answer in common."""
+    for left, right in combinations(raters, 2):
+        if common := [key for key in raters[left] if key in raters[right]]:
+            pairs = [(raters[left][key], raters[right][key]) for key in common]
+            same = share([float(first == second) for first, second in pairs], [question for question, _ in common])
+            yield Agreement(left, right, len(pairs), same, kappa(pairs))
+
+
+def kappa(pairs: Iterable[tuple[bool, bool]]) -> float | None:
+    """Return Cohen's kappa (1960), (p - e) / (1 - e), for observed agreement p and chance agreement e; None if e is 1.
+
+    >>> kappa([(True, True), (True, False), (False, False), (False, False)])
+    0.5
+    """
+    listed = [*pairs]
+    n, left, right = len(listed), sum(first for first, _ in listed), sum(second for _, second in listed)
+    chance = (left * right + (n - left) * (n - right)) / n**2
+    return None if chance == 1 else (sum(first == second for first, second in listed) / n - chance) / (1 - chance)
