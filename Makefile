@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_FLAGS ?=
 WORKERS ?= 2
 # The folders whose tests are the quickest for what they hold; the others start models, servers, browsers or processes.
-QUICK := $(addprefix tests/,settings nodes agents channels datasets monitors prompts played) tests/test_words.py tests/test_repository.py
+QUICK := $(addprefix tests/,nodes agents channels datasets monitors prompts played) tests/test_words.py tests/test_repository.py
 BIN := .venv/bin
 # Compiled files are written whatever the environment says: each process of the tests would compile everything again.
 export PYTHONDONTWRITEBYTECODE :=

@@ -20,8 +20,8 @@ import torch
 from benchmarks.debates import STEPS, TOKENS, debating, questions
 from benchmarks.decoding import generate
 from benchmarks.measuring import Options, Table, as_published, interleaved, times, with_engine
+from sottovoce.graphs.debate import Debate
 from sottovoce.models import Engine, LoadedModel, Reply, Request
-from sottovoce.settings import Debate
 
 ROWS = (2, 8, 32, 128, 256)
 SETTINGS = Debate(agents=2, rounds=3, temperature=[0.7], answer_turn="off")

@@ -15,10 +15,9 @@ from typing import Any
 from benchmarks.measuring import Options, Run, Table, as_published, interleaved, times, with_engine
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import LoadedModel
 from sottovoce.models.huggingface.network import Network
-from sottovoce.settings import Debate
 
 DEBATES = 32
 STEPS = 100  # recursion limit of a graph: the default of `abatch` is 25, and a round takes three steps

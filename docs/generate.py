@@ -50,7 +50,7 @@ def draw(subject: str) -> str:
 
 def options(subject: str) -> str:
     """Return a table of the options of a scheme, of a protocol, or of all schemes."""
-    from sottovoce.settings.option_groups import BY_NAME
+    from sottovoce.nodes.option_groups import BY_NAME
 
     lines = [
         f"| `{'--option ' if name in BY_NAME else '--'}{name.replace('_', '-')}` | {values(schema)} "
@@ -71,7 +71,8 @@ def fields(subject: str) -> dict[str, Schema]:
         ThoughtsOptions,
     )
     from sottovoce.graphs import scheme
-    from sottovoce.settings import OF_PROTOCOL, Settings
+    from sottovoce.nodes.option_groups import OF_PROTOCOL
+    from sottovoce.nodes.settings import Settings
 
     tables: dict[str, tuple[type[BaseModel], Collection[str]]] = {
         "common": (Settings, OF_PROTOCOL),

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError, nearest
-from sottovoce.core.files import EXPERIMENT, write
+from sottovoce.core.files import EXPERIMENT, read_yaml, write
 from sottovoce.experiments.row_content import Content, plain
 from sottovoce.experiments.schema import Experiment
 from sottovoce.runs.allowed import Trust, lies_in
@@ -25,7 +25,6 @@ from sottovoce.runs.log import LOG
 from sottovoce.runs.read import load_run
 from sottovoce.runs.results import Results
 from sottovoce.runs.run import Run
-from sottovoce.settings.plain import read_yaml
 
 KIND, EXAMPLES = "experiment file", "file of worked examples"
 DATA = Path("data")

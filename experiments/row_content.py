@@ -13,7 +13,7 @@ from typing import Any
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.graphs import SCHEMES, scheme
-from sottovoce.settings.plain import named
+from sottovoce.nodes.option_groups import named
 
 NAME = re.compile(r"[\w-][\w.-]*")
 """The name of a row or a point, which is also part of a folder's name."""

@@ -21,16 +21,14 @@ from sottovoce.datasets.question_files import check
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.experiments.schema import Experiment, Matched, Selection, Source
 from sottovoce.graphs import scheme
+from sottovoce.nodes.option_groups import OF_PROTOCOL, People, Watched
 from sottovoce.nodes.question import Passage, Question, passages_of, question_id
+from sottovoce.nodes.settings import EACH, Settings
 from sottovoce.runs.cost import computed_tokens, flops
 from sottovoce.runs.job import resume_command
 from sottovoce.runs.limits import Budget, Currency
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
-from sottovoce.settings import Settings
-from sottovoce.settings.base import EACH
-from sottovoce.settings.option_groups import OF_PROTOCOL
-from sottovoce.settings.oversight import People, Watched
 
 
 @dataclass(frozen=True)

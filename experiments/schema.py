@@ -44,9 +44,9 @@ from sottovoce.core.bounds import Count, Seed
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
 from sottovoce.experiments.row_content import Content, choose, expanded, run_name
+from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KindName
 from sottovoce.runs.limits import Currency
-from sottovoce.settings import Settings
 
 NUMBERED = re.compile(r"([A-Za-z_]+)(\d*)")
 """A point's name with a number, by which points with the same letters are drawn."""

@@ -7,11 +7,75 @@ representative to the next level.
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar, Literal, Unpack
 
+from pydantic import Field, model_validator
+
+from sottovoce.core.bounds import Agents, Rounds
+from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
-from sottovoce.settings import CMD, SECRETARY
+from sottovoce.nodes.shared_settings import SECRETARY, Voting
+
+LARGEST = 3
+
+
+class CMD(Voting):
+    """Groups discuss, and hear only tallies of others (CMD).
+
+    A group hears how many members of other groups hold which view (arXiv 2402.18272).
+    """
+
+    acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "decide")
+    default_temperature: ClassVar[float | None] = 0.25
+
+    agents: Agents = Field(default=6, ge=1, description="Number of agents, in groups of at most three.")
+    rounds: Rounds = Field(default=3, ge=1, description="Number of answers of each agent, including the first.")
+    secretary: bool = Field(
+        default=True,
+        description="Let a secretary decide a tie; otherwise groups send representatives to a higher level.",
+    )
+    representative: Literal["tied", "first", "random"] = Field(
+        default="tied",
+        description="Agent that a group sends: tied (the first with a tied answer), first (its first agent) or random.",
+    )
+
+    def others(self) -> list[str]:
+        """Return the secretary, who is asked only at a tie."""
+        return [SECRETARY] if self.secretary else []
+
+    def groups(self) -> list[list[str]]:
+        """Return the agents in consecutive groups of at most three, as equal as possible."""
+        return grouped(self.speakers())
+
+    def edges(self) -> list[tuple[str, str]]:
+        """Return edges within groups and to the secretary; all edges without one: representatives may meet anybody."""
+        if not self.secretary:
+            return super().edges()
+        within = [(one, other) for group in self.groups() for one in group for other in group if one != other]
+        return [*within, *((agent, SECRETARY) for agent in self.speakers())]
+
+    def topology(self) -> tuple[str, ...]:
+        """Return the number of agents, and secretary or representatives: each has a node."""
+        return *super().topology(), "a secretary" if self.secretary else "representatives"
+
+    @model_validator(mode="after")
+    def _sends_whom(self) -> CMD:
+        if self.secretary and self.representative != "tied":
+            raise UsageError(
+                f"representative is {self.representative!r}, but the secretary decides a tie; add --secretary off"
+            )
+        return self
+
+
+def grouped(agents: Sequence[str]) -> list[list[str]]:
+    """Return consecutive groups of at most three, of nearly equal size: 7 are 3, 2 and 2 (CMD, section 3)."""
+    number = -(-len(agents) // LARGEST)
+    starts = [i * (len(agents) // number) + min(i, len(agents) % number) for i in range(number + 1)]
+    return [list(agents[start:end]) for start, end in pairwise(starts)]
+
 
 ON_TIE = {"next_round": "rounds left", "secretary": "a tie", "send_representatives": "a tie"}
 

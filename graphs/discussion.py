@@ -21,13 +21,37 @@ next round, and who stores it for later. This continues until nothing is sent or
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Unpack
+from typing import TYPE_CHECKING, ClassVar, Literal, Unpack
 
+from pydantic import Field
+
+from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
-from sottovoce.settings import SECRETARY, MesSync
+from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.shared_settings import SECRETARY
 
 if TYPE_CHECKING:
     from sottovoce.nodes.rules import DiscussionRule
+
+
+class MesSync(Settings):
+    """A rule passes messages on, round by round (CMD, arXiv 2402.18272, Algorithm 2)."""
+
+    acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "decide")
+
+    agents: Agents = Field(default=3, ge=1, description="Number of agents.")
+    depth: Rounds = Field(
+        default=100, ge=1, description="Maximum number of rounds; a rule that has not ended by then is an error."
+    )
+    secretary: bool = Field(default=False, description="Let a secretary decide a tie.")
+
+    def others(self) -> list[str]:
+        """Return the secretary, who is asked only at a tie."""
+        return [SECRETARY] if self.secretary else []
+
+    def topology(self) -> tuple[str, ...]:
+        """Return the number of agents, and if there is a secretary: each has a node."""
+        return *super().topology(), f"{'a' if self.secretary else 'no'} secretary"
 
 
 SENT = {"next_round": "sent to somebody", "secretary": "a tie", "decide": "sent to nobody"}

@@ -7,11 +7,40 @@ confidences weight the votes.
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import Annotated, Literal, Unpack
 
+from pydantic import Field, model_validator
+
+from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.core.text import counted
+from sottovoce.core.trust import Names
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
-from sottovoce.settings import ReConcile
+from sottovoce.nodes.shared_settings import Voting
+
+
+class ReConcile(Voting):
+    """Agents vote, weighted by their confidence (ReConcile).
+
+    They answer with a confidence, read all answers, and answer again (Chen et al. 2023).
+    """
+
+    agents: Agents = Field(default=3, ge=2, description="Number of agents; the paper uses three different models.")
+    rounds: Rounds = Field(
+        default=3, ge=0, description="Maximum number of rounds of discussion after the first answers."
+    )
+    vote: Literal["weighted", "plain"] = Field(
+        default="weighted",
+        description="Count votes weighted (by recalibrated confidence) or plain; the result of the other is reported "
+        "too.",
+    )
+    convincing: Annotated[list[str], Names("file of convincing samples")] = Field(
+        default=[], description="Files of convincing samples: one for each agent's model, or one for all."
+    )
+
+    @model_validator(mode="after")
+    def _samples_fit(self) -> ReConcile:
+        self.per_agent("convincing")
+        return self
 
 
 def after_vote(state: State) -> Literal["next_round", "decide"]:

@@ -22,8 +22,8 @@ from sottovoce.core.any_types import JSON, AnyState, Unimported
 from sottovoce.core.errors import RequestError, UsageError, choose, nearest
 from sottovoce.core.registry import Registry
 from sottovoce.core.trust import Allow, Allowed, marked
-from sottovoce.settings import Settings
-from sottovoce.settings.plain import named
+from sottovoce.nodes.option_groups import named
+from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

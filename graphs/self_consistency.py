@@ -7,8 +7,32 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from pydantic import Field, model_validator
+
+from sottovoce.core.bounds import Samples
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
-from sottovoce.settings import SelfConsistency
+from sottovoce.nodes.shared_settings import Alone, Voting
+
+
+class SelfConsistency(Alone, Voting):
+    """The most frequent of one agent's answers (baseline).
+
+    Samples are text under every protocol: a mean embedding leaves nothing to sample.
+    """
+
+    samples: Samples = Field(default=5, ge=1, description="Number of samples.")
+
+    def speakers(self) -> list[str]:
+        """Return sample_1 .. sample_k."""
+        return [f"sample_{i + 1}" for i in range(self.samples)]
+
+    @model_validator(mode="after")
+    def _of_one_agent(self) -> SelfConsistency:
+        for field in ("model", "temperature", "system"):
+            if len(getattr(self, field)) > 1:
+                raise UsageError(f"{field} has {len(getattr(self, field))} values; samples are of one agent: set one")
+        return self
 
 
 def create_self_consistency(settings: SelfConsistency | None = None, **inputs: Unpack[GraphInputs]) -> Graph:

@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Unpack
 
+from pydantic import Field, model_validator
+
+from sottovoce.core.bounds import Few
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
-from sottovoce.settings import Single
+from sottovoce.nodes.settings import Documents
+from sottovoce.nodes.shared_settings import Alone
+
+
+class Single(Alone):
+    """One agent answers once, with all documents (baseline)."""
+
+    part: Few | None = Field(
+        default=None,
+        ge=1,
+        description="Read only the documents that the agent of `ia` with this number would be dealt: its baseline.",
+    )
+    parts: Few = Field(default=2, ge=2, description="For `part`: number of agents that documents are dealt to.")
+
+    def dealt(self, documents: Documents) -> Documents:
+        """Return the documents of all agents, a part of them, or none."""
+        shown = super().dealt(documents)
+        if self.part is None or isinstance(shown, Mapping):
+            return shown
+        return shown[self.part - 1 :: self.parts]
+
+    @model_validator(mode="after")
+    def _is_there(self) -> Single:
+        if self.part is not None and self.part > self.parts:
+            raise UsageError(f"part is {self.part}; expected 1 to {self.parts}, the number of parts")
+        return self
 
 
 def create_single(settings: Single | None = None, **inputs: Unpack[GraphInputs]) -> Graph:

@@ -32,9 +32,9 @@ from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.human_input import by_person
+from sottovoce.nodes.option_groups import OF_SAMPLING
 from sottovoce.nodes.state import Discussion, Update
 from sottovoce.nodes.streams import Progress, report
-from sottovoce.settings import OF_SAMPLING
 
 Act = Callable[[RunContext[AnyState], AnyState, str], Update]
 """Takes the run, the state and the agent, and returns an update, in which messages for the board are `Message`."""

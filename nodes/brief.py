@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.core.errors import UsageError
+from sottovoce.graphs.brief import Brief
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import passages_of
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.state import Discussion, Update, rounds_of
-from sottovoce.settings import Brief
 
 BRIEF = "brief"
 

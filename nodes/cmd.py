@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn
+from sottovoce.graphs.cmd import CMD, grouped
 from sottovoce.nodes.act import Act
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import (
@@ -26,8 +27,8 @@ from sottovoce.nodes.decide import (
 )
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.say import say_answer
+from sottovoce.nodes.shared_settings import SECRETARY
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.settings import CMD, SECRETARY, grouped
 
 Groups = Sequence[Sequence[str]]
 Reading = tuple[Mapping[str, Message], Sequence[Vote]]

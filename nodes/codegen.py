@@ -30,12 +30,11 @@ from sottovoce.environments.codegen import (
     statements,
 )
 from sottovoce.environments.problems import Problem
+from sottovoce.graphs.codegen import PASSER, REFLECTOR, TESTER, CodeGen
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import RESTORED, Discussion, Update, Vote, current_messages, rounds_of, said
-from sottovoce.settings import CodeGen
-from sottovoce.settings.worlds import PASSER, REFLECTOR, TESTER
 
 SCORED = (PASSER, TESTER, REFLECTOR)
 """The judges whose help coders score, in this order."""

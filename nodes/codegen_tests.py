@@ -18,6 +18,7 @@ from sottovoce.environments import sandbox
 from sottovoce.environments.codegen import assertions, ranks, reflections
 from sottovoce.environments.problems import Report, Runner, report, tried
 from sottovoce.environments.sandbox import EXPOSED, choice
+from sottovoce.graphs.codegen import PASSER, RANKER, REFLECTOR, TESTER, CodeGen
 from sottovoce.nodes.codegen import (
     RANK,
     REVIEW,
@@ -34,8 +35,6 @@ from sottovoce.nodes.codegen import (
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, with_unreadable
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
-from sottovoce.settings import CodeGen
-from sottovoce.settings.worlds import PASSER, RANKER, REFLECTOR, TESTER
 
 CHECK, REPORT = "check", "report"
 REPORTED = 1

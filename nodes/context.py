@@ -20,11 +20,12 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import Unimported
 from sottovoce.core.response_format import Form
+from sottovoce.nodes.option_groups import COMPONENTS, OF_SAMPLING
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.settings import Answers, AnySettings, Settings
 from sottovoce.nodes.state import Discussion, attempt_of, moment
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import COMPONENTS, OF_SAMPLING, Answers, AnySettings, Settings
 
 if TYPE_CHECKING:
     from sottovoce.models import Base

@@ -20,12 +20,12 @@ from sottovoce.core.any_types import AnyState, Unimported
 from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.trust import Allowed
 from sottovoce.nodes.context import RunContext, made_from
+from sottovoce.nodes.settings import AnySettings, Settings
 from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.state_validation import check_state, check_types, settings_of
 from sottovoce.nodes.streams import is_inside
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import AnySettings, Settings
 
 MAX_CONTEXTS = 16  # in memory; a run that returns to older settings builds its context again
 Models = BaseChatModel | Mapping[str, BaseChatModel] | None

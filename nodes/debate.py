@@ -6,13 +6,13 @@ import random
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
-from sottovoce.settings import Debate
 
 SUMMARISER = "summariser"
 """The author of the shared summary, which uses the first agent's model."""

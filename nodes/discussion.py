@@ -13,13 +13,14 @@ from typing import Annotated, Any
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
+from sottovoce.graphs.discussion import MesSync
 from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
 from sottovoce.nodes.say import lacks_answer, say
+from sottovoce.nodes.shared_settings import SECRETARY
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages, said
-from sottovoce.settings import SECRETARY, MesSync
 
 Where = list[int | str]
 """Round, turn, agent and act of a message, which is the last attempt in the current epoch."""

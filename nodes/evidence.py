@@ -12,13 +12,13 @@ from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.pages import Library, Page, Pages, key, paragraphs
+from sottovoce.graphs.react import ReAct
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Passage, Question, passages_of
+from sottovoce.nodes.shared_settings import DOCUMENTS, ENCYCLOPEDIA, Pooled
 from sottovoce.nodes.state import Discussion, Update
 from sottovoce.prompts.kinds.sentences import sentences
 from sottovoce.retrievers.pool import Evidence, Origin, Pool
-from sottovoce.settings import ReAct
-from sottovoce.settings.retrieval import DOCUMENTS, ENCYCLOPEDIA, Pooled
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document

@@ -30,13 +30,13 @@ from sottovoce.environments.govsim.fishery import (
     report,
 )
 from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
+from sottovoce.graphs.govsim import GovSim
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import with_unreadable
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import ANSWER_PREFILL, noted, say
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages, said
-from sottovoce.settings import GovSim
 
 TALK, SUMMARISE, LIMIT, REFLECT, WISH, HARVEST = "talk", "summarise", "limit", "reflect", "wish", "harvest"
 SUMMARIZER, LAKE = "summarizer", "lake"

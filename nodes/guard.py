@@ -18,10 +18,10 @@ from sottovoce.monitors.settings import ALL, CHANCE, EXCESS, TURN, Measure
 from sottovoce.monitors.tokens import FULL
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import question_id
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.uncertainty import decoder_of, features_of_acts, missing_features
 from sottovoce.nodes.watch import AGAIN, NEXT, Intervention, check_redrawn
-from sottovoce.settings import Settings
 
 STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")
 """The keys that parallel interventions share."""

@@ -19,8 +19,8 @@ from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import abstaining, viewpoints, votes_of
+from sottovoce.nodes.shared_settings import Escalate
 from sottovoce.nodes.state import Discussion
-from sottovoce.settings.base import Escalate
 
 DOT, REPEATED = " .", 64
 """The text that filler repeats, and the number of repetitions used to measure its tokens."""

@@ -14,6 +14,7 @@ from langchain_core.documents import Document
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
+from sottovoce.graphs.ia import IA
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import majority, read_vote
 from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
@@ -25,7 +26,6 @@ from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds.marks import RETRACTED
 from sottovoce.retrievers.passage import plain
-from sottovoce.settings import IA
 
 TALK, DEAL = "talk", "deal"
 SAID = r"[^\s][^\n]{0,119}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
+from sottovoce.graphs.mad import MAD
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import boxed, decided, read_vote, took, vote_of, voted
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
@@ -20,7 +21,6 @@ from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json, read_lines
-from sottovoce.settings import MAD
 
 Rounds = Sequence[Mapping[str, Message]]
 """Messages by round and agent; the last round may be incomplete."""

@@ -16,6 +16,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.text import counted
+from sottovoce.graphs.madra import MADRA
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
@@ -34,7 +35,6 @@ from sottovoce.nodes.question import Passage, shown
 from sottovoce.nodes.say import noted, say, say_answer
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.retrievers.pool import Pool, merged
-from sottovoce.settings import MADRA
 
 SELECT, AGREE, SUMMARISE = "select", "agree", "summarise"
 JUDGE, SUMMARIZER = "judge", "summarizer"

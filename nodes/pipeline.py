@@ -11,11 +11,11 @@ from typing import Final
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
+from sottovoce.graphs.pipeline import Pipeline
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.state import Discussion, Update, rounds_of
-from sottovoce.settings import Pipeline
 
 ACTS: Final[Mapping[str, str]] = {"planner": "plan", "critic": "critique", "refiner": "refine"}
 """The acts of the stages of a sequential pipeline."""

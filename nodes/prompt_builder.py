@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
+from sottovoce.nodes.option_groups import COMPONENTS
 from sottovoce.nodes.question import Question, passages_of, shown
+from sottovoce.nodes.settings import Answers
+from sottovoce.nodes.shared_settings import Order
 from sottovoce.prompts.kinds import KINDS, kind_of, lettered, placeholder
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import COMPONENTS, Answers, Order
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from sottovoce.core.response_format import Form
 from sottovoce.environments import react
 from sottovoce.environments.pages import Library
 from sottovoce.environments.react import Action, Malformed, World
+from sottovoce.graphs.react import ReAct
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, voted, with_unreadable
 from sottovoce.nodes.evidence import FoundPassages, evidence_of, library_of
@@ -27,7 +28,6 @@ from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages
 from sottovoce.retrievers.pool import Origin
-from sottovoce.settings import ReAct
 
 STEP, ACTION, OBSERVE, ANSWER = "step", "action", "observe", "answer"
 ENVIRONMENT = "environment"

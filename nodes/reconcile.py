@@ -21,6 +21,7 @@ from sottovoce.core.errors import PromptError, UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.response_format import Form
 from sottovoce.core.validation import Checked
+from sottovoce.graphs.reconcile import ReConcile
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import (
     abstaining,
@@ -49,7 +50,6 @@ from sottovoce.prompts.structured import (
     recalibrated,
     stated_confidence,
 )
-from sottovoce.settings import ReConcile
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 REASONING, ANSWER, CONFIDENCE = "reasoning", "answer", "confidence_level"

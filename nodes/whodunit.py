@@ -23,13 +23,13 @@ from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import NOTES, Ended, World, described_knowledge, measures
 from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, golden_reply, is_over, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
+from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import say, unread
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages
-from sottovoce.settings import WhoDunit
 
 ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
 ACTION, OBJECT = "Action:", "{"

@@ -26,9 +26,6 @@ NAMES_SCHEMES = {
     "sottovoce/cli/experiment.py": "the schemes of SDE's search for layers",
     "sottovoce/cli/run_tables.py": "a judge is a single agent",
     "sottovoce/runs/manifest.py": "its prompts are shared; the digest of this folder is in saved runs",
-    "sottovoce/settings/__init__.py": "the list of settings",
-    "sottovoce/settings/one_answer.py": "the settings of Brief and of others in which one agent answers",
-    "sottovoce/settings/worlds.py": "the settings of all worlds",
 }
 NAMES_PROTOCOLS = {
     "models/doctor.py": "says which protocols a model can use",

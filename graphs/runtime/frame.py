@@ -22,10 +22,10 @@ from sottovoce.nodes.decide import Rule, by_majority, deciding
 from sottovoce.nodes.monitor_node import Effect, approval, checked, checked_together, deferred, reset_pending
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.runnable_model import as_model
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.setup import Begin, next_round, nothing, setup
 from sottovoce.nodes.state import RESTORED, Discussion, outcome_of
 from sottovoce.nodes.watch import MONITORS, Silent, Watch, restricted
-from sottovoce.settings import Settings
 
 Spread = Callable[[Any], str | Sequence[str]]
 """A router to one node, or to several that run in parallel."""

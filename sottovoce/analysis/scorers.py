@@ -36,6 +36,7 @@ from sottovoce.analysis.statistics import Mean, Share, mean, share
 from sottovoce.channels.message import words
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
+from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
@@ -46,7 +47,6 @@ from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.results import Results
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.run_directory import verdict_id
-from sottovoce.settings import Single
 
 Texts = Sequence[str]
 Scorer = Callable[[Texts, str, Sequence[str]], float]

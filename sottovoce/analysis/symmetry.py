@@ -24,8 +24,8 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Place
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
-from sottovoce.settings import Settings
-from sottovoce.settings.oversight import People
+from sottovoce.nodes.option_groups import People
+from sottovoce.nodes.settings import Settings
 
 Carries = str
 """question, vote, full (a whole answer), viewpoint (its value alone), or the act of any other message."""

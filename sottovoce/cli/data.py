@@ -27,10 +27,10 @@ from sottovoce.datasets.samples import SAMPLES, samples
 from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question, passages_of, shown
+from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import lettered
 from sottovoce.report.tables import show as show_table
 from sottovoce.retrievers.index import SHARD, Corpus, IndexBuilder, OnProgress, build_index
-from sottovoce.settings import Settings
 
 commands = Commands("data")
 NAME = 16  # columns

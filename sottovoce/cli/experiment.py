@@ -24,12 +24,12 @@ from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
 from sottovoce.graphs import scheme as scheme_named
+from sottovoce.nodes.settings import Settings
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.job import check_failures, resumable
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.run_directory import runs_folder
-from sottovoce.settings import Settings
 
 if TYPE_CHECKING:
     from sottovoce.experiments.rows import Row
@@ -153,8 +153,8 @@ def report(experiment: Experiment, runs: dict[str, Run]) -> str:
 @commands.add(ListOptions)
 def list_(options: ListOptions) -> None:
     """List the experiments of this project, and the tables and figures of papers; or describe one."""
+    from sottovoce.core.files import read_yaml
     from sottovoce.experiments.files import KIND, read_experiment, shipped
-    from sottovoce.settings.plain import read_yaml
 
     known = shipped()
     if options.name is None:

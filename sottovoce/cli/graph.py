@@ -10,9 +10,9 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, one_line
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KINDS
 from sottovoce.retrievers.registry import described
-from sottovoce.settings import Settings
 
 commands = Commands("graph")
 

@@ -21,10 +21,10 @@ from pydantic.fields import FieldInfo
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Size, Thinking
 from sottovoce.core.errors import UsageError
+from sottovoce.core.files import read_yaml
 from sottovoce.core.validation import Checked
-from sottovoce.settings import Settings
-from sottovoce.settings.option_groups import BY_NAME, FIRST, GROUPS, HEADINGS, heading
-from sottovoce.settings.plain import UnknownName, is_repeated, named, read_yaml
+from sottovoce.nodes.option_groups import BY_NAME, FIRST, GROUPS, HEADINGS, UnknownName, heading, is_repeated, named
+from sottovoce.nodes.settings import Settings
 
 FILE = "settings"
 FILE_HELP = "A YAML file of these options; the command line takes precedence."

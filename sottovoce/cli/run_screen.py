@@ -18,6 +18,7 @@ from sottovoce.core.errors import SottovoceError, command
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
+from sottovoce.nodes.settings import Settings
 from sottovoce.report import blocks, describe, transcript
 from sottovoce.report.tables import console_of, moves
 from sottovoce.runs.discussion import HumanReply
@@ -28,7 +29,6 @@ from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer, Run
 from sottovoce.runs.run_directory import run_name
-from sottovoce.settings import Settings
 
 
 def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output) -> None:

@@ -15,8 +15,8 @@ from sottovoce.core.files import RUN, check_folder
 from sottovoce.core.text import one_line
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained, knowledge
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
-from sottovoce.settings import Settings
 
 
 def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:

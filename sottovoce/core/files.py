@@ -1,4 +1,4 @@
-"""Regular files, output paths, and the user's folder of stored models.
+"""Regular files, YAML files, output paths, and the user's folder of stored models.
 
 A path from outside may be a pipe, an endless device or a folder: the readers refuse these at once. Nothing is written
 into a folder that a command made, nor over an existing file without `--force`.
@@ -13,9 +13,12 @@ import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError
 
 RUN, EXPERIMENT, INDEX = "log.jsonl", "experiment.yaml", "manifest.json"
@@ -25,6 +28,8 @@ INDEXED = b'"retriever"'
 """A key in the manifest of an index; other programs also write files of that name."""
 STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 """Open files of this process, which may be regular files. Other paths below these folders may lead anywhere."""
+MERGE = "tag:yaml.org,2002:merge"
+"""The tag of the key << of YAML, which may be repeated."""
 FORCE = "Overwrite an existing file; files in the folder of a run, an experiment or an index stay."
 
 
@@ -217,3 +222,44 @@ def _is_owner(folder: Path, name: str) -> bool:
             return INDEXED in file.read(4096)
     except OSError:
         return False
+
+
+def read_yaml(path: Path, subject: str, example: str) -> dict[JSONValue, JSONValue]:
+    """Return the mapping in a YAML file.
+
+    Raises:
+        UsageError: the file cannot be read, is not YAML, has a key twice or is not a mapping.
+    """
+    import yaml  # late: `--help` does not need it
+
+    try:
+        read = yaml.load(text_of(path), _safe_loader())
+    except OSError as error:
+        raise UsageError(f"{subject} {str(path)!r} cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise UsageError(f"{subject} {str(path)!r} is nested too deeply; expected lines like {example!r}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise UsageError(f"{subject} {str(path)!r} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(read, dict):
+        raise UsageError(f"{subject} {str(path)!r} contains {type(read).__name__}; expected lines like {example!r}")
+    return read
+
+
+@cache
+def _safe_loader() -> JSONValue:
+    """Return yaml's safe loader, changed to refuse a repeated key, of which yaml would use the last."""
+    import yaml
+
+    class Once(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen = set[str]()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.tag != MERGE:
+                    if key.value in seen:
+                        said = f"the key {key.value!r} occurs twice"
+                        raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
+                    seen.add(key.value)
+            found: dict[Any, Any] = super().construct_mapping(node, deep)
+            return found
+
+    return Once

@@ -22,7 +22,7 @@ from sottovoce.datasets.briefing import to_senders
 from sottovoce.datasets.columns import Enough, check_names, named, question_from, read_conditions
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question, passages_of
-from sottovoce.settings import Settings
+from sottovoce.nodes.settings import Settings
 
 WHAT = "question file"
 

@@ -26,8 +26,8 @@ from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KINDS, KindName, kind_of
-from sottovoce.settings import Settings
 
 LOGGER = logging.getLogger(__name__)
 COMMON = {"kind", "description", "answer_description", "demonstrations"}

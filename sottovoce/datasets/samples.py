@@ -15,7 +15,7 @@ from sottovoce.datasets.trained import HELD_OUT
 from sottovoce.environments import SPLITS
 from sottovoce.graphs import Scheme, record_of, shipped
 from sottovoce.nodes.question import Question
-from sottovoce.settings import Settings
+from sottovoce.nodes.settings import Settings
 
 GAMES = {each.command: each.games for each in shipped() if each.games}
 """The games of the bundled schemes, by command."""

@@ -15,8 +15,8 @@ from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import marked, named
 from sottovoce.core.validation import Checked, shown
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs.log import LOG
-from sottovoce.settings import Settings
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
 OF_SANDBOX = ("sandbox", "unsafe")

@@ -18,7 +18,9 @@ from sottovoce.datasets.trained import SMALL, untrained
 from sottovoce.graphs import SCHEMES, Scheme
 from sottovoce.graphs import scheme as scheme_of
 from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.option_groups import named
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import kind_of
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import Limits
@@ -29,8 +31,6 @@ from sottovoce.runs.results import Results
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import payload_store, run_all
 from sottovoce.runs.start import continue_run
-from sottovoce.settings import Settings
-from sottovoce.settings.plain import named
 
 if TYPE_CHECKING:
     from pandas import DataFrame

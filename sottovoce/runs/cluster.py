@@ -23,12 +23,12 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSON, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs.events import Decided
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import RunManifest, new_manifest
 from sottovoce.runs.run import Key, Observer, Run
 from sottovoce.runs.start import all_settings_of
-from sottovoce.settings import Settings
 
 RETRIES = 2
 """Number of times that Ray runs a task again whose process died."""

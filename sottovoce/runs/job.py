@@ -17,8 +17,8 @@ from sottovoce.runs.run_directory import run_name
 
 if TYPE_CHECKING:
     from sottovoce.nodes.contexts import Models
+    from sottovoce.nodes.settings import Settings
     from sottovoce.runs.run import Observer, Run
-    from sottovoce.settings import Settings
 
 Show = Callable[[str, "Run"], AbstractContextManager["Observer | None"]]
 """A function of a run's name and the run; it returns a context manager that yields the run's observer."""

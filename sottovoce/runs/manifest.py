@@ -21,11 +21,11 @@ from sottovoce.graphs import SCHEMES
 from sottovoce.nodes.context import made_from, wording
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Answers, Settings
 from sottovoce.prompts.packs import NAMES, SHIPPED
 from sottovoce.prompts.render import Prompts
 from sottovoce.runs.limits import Budget
 from sottovoce.runs.log import FORMAT, VERSION
-from sottovoce.settings import Answers, Settings
 
 LIBRARIES = ("torch", "transformers", "langgraph")
 EVERYWHERE = ("answers", "debate", "shared")

@@ -15,6 +15,7 @@ from sottovoce.core.any_types import JSON
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Decision, Discussion, Intervened, Update, Vote, current_messages
 from sottovoce.runs.cost import MONEY, THOUGHTS, Cost, Prices, flops, money, payload_measures
 from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, LoggedEvent, Opened, Reset
@@ -22,7 +23,6 @@ from sottovoce.runs.log import FORMAT, VERSION
 from sottovoce.runs.manifest import AgentModel, versions
 from sottovoce.runs.measures import ParseStatistics, answer_measures, parse_statistics, retrieval
 from sottovoce.runs.results import Result
-from sottovoce.settings import Settings
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 

@@ -17,6 +17,7 @@ from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import PayloadError, RecordError, UsageError, command
 from sottovoce.graphs import scheme
 from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch
 from sottovoce.runs.cluster import run_on_cluster
 from sottovoce.runs.discussion import HumanReply, LiveDiscussion, recorded
@@ -25,7 +26,6 @@ from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import FULL
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import PAYLOADS, Key, Observer, Run
-from sottovoce.settings import Settings
 
 SYNC = 1.0
 """Seconds between two syncs of the log to the disk: a power cut loses no more than that, a kill loses nothing."""

@@ -8,13 +8,13 @@ from pathlib import Path
 from sottovoce.graphs import scheme
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import NO_TRUST
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import RunManifest, new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-from sottovoce.settings import Settings
 
 
 def start_run(manifest: RunManifest, questions: Sequence[Question], folder: Path | None = None) -> Run:

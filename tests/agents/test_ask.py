@@ -15,10 +15,9 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Place, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.response_format import Form
-from sottovoce.graphs.cmd import create_cmd
-from sottovoce.graphs.mad import create_mad
+from sottovoce.graphs.cmd import CMD, create_cmd
+from sottovoce.graphs.mad import MAD, create_mad
 from sottovoce.models import Ids, Request
-from sottovoce.settings import CMD, MAD
 from tests.graphs.support import Recording
 from tests.support import ids, reciting_loaded, tiny_loaded
 

@@ -30,9 +30,9 @@ from sottovoce.agents.hosted import cut_reply, failure, hosted, passes, structur
 from sottovoce.channels.message import Place, Turn
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.core.response_format import Form
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.say import message_of
-from sottovoce.settings import Debate
 from tests.tables import each_row
 
 MINI = "hosted:openai:gpt-4o-mini"

@@ -14,10 +14,9 @@ from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
-from sottovoce.graphs.discussion import create_discussion
+from sottovoce.graphs.discussion import MesSync, create_discussion
 from sottovoce.nodes.rules import DiscussionRule
 from sottovoce.nodes.state import Discussion
-from sottovoce.settings import MesSync
 
 COUNTS: list[tuple[str, dict[str, AnyState], int, dict[str, int]]] = [
     ("debate", {"agents": 4, "rounds": 2}, 8, {"full": 4 * 3, "vote": 4}),

@@ -14,14 +14,13 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.cli.options import Output
 from sottovoce.cli.run_screen import json_of, print_many, print_one
 from sottovoce.cli.runs import ExportOptions, export
-from sottovoce.graphs.whodunit import games
+from sottovoce.graphs.whodunit import WhoDunit, games
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.results import Result, Results
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
-from sottovoce.settings import WhoDunit
 
 SMALL = WhoDunit(suspects=3, attributes=3)
 

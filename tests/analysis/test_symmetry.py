@@ -14,11 +14,14 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.analysis.symmetry import Call, Edge, Symmetry, Unrolled, spoken_by, symmetry, unroll
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import NAMES, scheme
+from sottovoce.graphs.cmd import CMD
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.mad import MAD
 from sottovoce.models import assemble
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.reconcile import Sample, Samples
+from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import CMD, MAD, Debate, Settings
 from tests.support import tiny_model, tiny_tokenizer
 
 Cast = tuple[Unrolled, dict[str, str] | None]

@@ -10,8 +10,9 @@ import pytest
 from sottovoce.core.errors import command
 from sottovoce.datasets.trained import check_trained
 from sottovoce.graphs import schemes
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.prompts.packs import TRAINED
-from sottovoce.settings import Debate, WhoDunit
 from tests.cli.conftest import Call
 from tests.tables import some
 

@@ -12,8 +12,8 @@ from sottovoce.cli.command import EVERY
 from sottovoce.cli.main import program
 from sottovoce.cli.options import COMMON, RARE
 from sottovoce.graphs import NAMES, schemes
-from sottovoce.settings import Settings
-from sottovoce.settings.option_groups import FIRST, GROUPS, heading
+from sottovoce.nodes.option_groups import FIRST, GROUPS, heading
+from sottovoce.nodes.settings import Settings
 from tests.cli.conftest import Call
 
 

@@ -16,9 +16,8 @@ import openai
 import pytest
 
 from sottovoce.core.any_types import JSON
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.runs.read import load_run
-from sottovoce.settings import Debate
 from tests.cli.conftest import Answer, Call, Models
 
 MINI = "hosted:openai:gpt-4o-mini"

@@ -11,11 +11,11 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.text import BIDI, UNSAFE
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.question import Question
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
-from sottovoce.settings import Debate
 from tests.cli.conftest import Call
 
 NASTY = "a\x1b[2J\x9b2K\u202etxt\u2066\x07"

@@ -16,6 +16,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.human_input import person
 from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.watch import Intervention
 from sottovoce.runs.limits import Limits
@@ -24,7 +26,6 @@ from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run
-from sottovoce.settings import Debate, Single
 from tests.cli.conftest import Call, Models
 from tests.graphs.support import Once
 from tests.runs.single import Task, run_one

@@ -15,9 +15,10 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.options import Output, build
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import scheme
+from sottovoce.graphs.debate import Debate
+from sottovoce.nodes.option_groups import BY_NAME
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
-from sottovoce.settings import Debate, Settings
-from sottovoce.settings.option_groups import BY_NAME
 from tests.cli.conftest import Call, Models
 from tests.runs.single import run_one
 from tests.runs.support import task

@@ -9,10 +9,10 @@ from sottovoce.channels.nl import NL
 from sottovoce.core.errors import UsageError
 from sottovoce.core.registry import Registry
 from sottovoce.graphs import SCHEMES
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.watch import MONITORS
 from sottovoce.prompts.kinds import KINDS
 from sottovoce.retrievers.registry import RETRIEVERS
-from sottovoce.settings import Debate
 
 
 def greetings() -> Registry[object]:

@@ -9,9 +9,10 @@ import pytest
 
 from sottovoce.datasets.briefing import ATTRIBUTES, BRIEFINGS, briefings
 from sottovoce.datasets.samples import MAX_SAMPLES, samples
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.prompts import kinds
-from sottovoce.settings import Debate, Single
 
 MANY = 500
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import passages_of
+from sottovoce.nodes.settings import Settings
 from sottovoce.prompts import kinds
-from sottovoce.settings import Debate, Settings, Single
 from tests.datasets.test_datasets import file, read, said
 
 COUNTRY = {

@@ -15,8 +15,8 @@ from sottovoce.datasets.question_files import QuestionFile
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.nodes.question import check_question
+from sottovoce.nodes.settings import Settings
 from sottovoce.prompts import kinds
-from sottovoce.settings import Settings
 from tests.shared import shared
 
 GSM8K = {"question": "How many?", "answer": "She has 3 + 4 = <<3+4=7>>7.\n#### 7"}

@@ -13,10 +13,13 @@ from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.samples import samples
 from sottovoce.environments.govsim.fishery import Game, starts
 from sottovoce.graphs import record_of
-from sottovoce.graphs.govsim import games as lakes
-from sottovoce.graphs.whodunit import games
+from sottovoce.graphs.codegen import CodeGen
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.govsim import GovSim
+from sottovoce.graphs.govsim import draw_games as lakes
+from sottovoce.graphs.whodunit import WhoDunit, draw_games
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs.read import load_run
-from sottovoce.settings import CodeGen, Debate, GovSim, Settings, WhoDunit
 from tests.runs import schemes
 from tests.runs.schemes import LIVED, PLAYED
 
@@ -93,7 +96,7 @@ def test_what_cannot_be_played_is_refused(settings: Settings, options: dict[str,
 
 def in_file(folder: Path, *changes: dict[str, Any]) -> Path:
     """A question file of games, a line each, with these changes of its fields."""
-    rows = [{**each, **change} for each, change in zip(games(len(changes), SMALL), changes, strict=True)]
+    rows = [{**each, **change} for each, change in zip(draw_games(len(changes), SMALL), changes, strict=True)]
     file = folder / "games.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return file
@@ -101,7 +104,7 @@ def in_file(folder: Path, *changes: dict[str, Any]) -> Path:
 
 def test_a_file_of_games_is_asked_in_its_order(tmp_path: Path) -> None:
     found, origin = asked(questions=in_file(tmp_path, {}, {"split": "test"}), limit=2)
-    assert [each["game"] for each in found] == [each["game"] for each in games(2, SMALL)]
+    assert [each["game"] for each in found] == [each["game"] for each in draw_games(2, SMALL)]
     assert origin.words == "all 2 rows of games.jsonl" and origin.metadata == {"whodunit/0/1": {"split": "test"}}
 
 
@@ -159,7 +162,7 @@ def test_a_lever_that_a_stored_game_has_otherwise_is_not_passed_over(
 
 
 def test_a_run_keeps_its_game_and_its_measures(tmp_path: Path) -> None:
-    question = games(1, SMALL)[0]
+    question = draw_games(1, SMALL)[0]
     run = schemes.held(*PLAYED, tmp_path / "game", question=question)
     read = load_run(tmp_path / "game" / "run").only
     assert read.question.get("game") == question.get("game")

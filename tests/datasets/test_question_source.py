@@ -10,7 +10,7 @@ import pytest
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.samples import GAMES, SAMPLES, samples
-from sottovoce.settings import Debate
+from sottovoce.graphs.debate import Debate
 from tests.datasets.test_question_files import SUMS, lines
 
 

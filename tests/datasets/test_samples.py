@@ -14,9 +14,10 @@ from sottovoce.datasets.encyclopedia import PASSAGES, about_the_world, passages
 from sottovoce.datasets.facts import two_facts
 from sottovoce.datasets.samples import MAX_SAMPLES, samples
 from sottovoce.environments.encyclopedia import LABELS, Asked, Type, encyclopedia, questions
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.prompts import kinds
-from sottovoce.settings import Debate, Single
 from tests.shared import shared
 
 N = 60

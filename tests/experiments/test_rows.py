@@ -16,12 +16,16 @@ from sottovoce.experiments.rows import baseline_settings, baselines, budget_note
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment
 from sottovoce.graphs import scheme
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.madra import MADRA
+from sottovoce.graphs.self_consistency import SelfConsistency
+from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs.cost import computed_tokens
 from sottovoce.runs.limits import Budget, Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
-from sottovoce.settings import MADRA, Debate, SelfConsistency, Settings, Single
 
 ROWS: dict[str, Any] = {
     "pair": {"scheme": "debate", "rounds": 2, "temperature": 0},

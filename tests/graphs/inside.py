@@ -7,9 +7,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from sottovoce.graphs.debate import SCHEME
+from sottovoce.graphs.debate import SCHEME, Debate
 from sottovoce.nodes.state import Decision
-from sottovoce.settings import Debate
 
 
 class Desk(TypedDict):

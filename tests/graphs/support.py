@@ -17,11 +17,10 @@ from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.graphs import scheme
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import LoadedModel, Request, assemble
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.watch import Intervention
-from sottovoce.settings import Debate
 from tests.graphs.coding import ScriptedRunner
 from tests.support import tiny_model, tiny_tokenizer
 

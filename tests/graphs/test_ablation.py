@@ -10,8 +10,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.hearing import filler
-from sottovoce.settings import Debate
 from tests.graphs.support import board, built, calls, debating, held, lonely, marked
 from tests.tables import some
 

@@ -15,14 +15,13 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Place, Turn
 from sottovoce.channels.store import PayloadStore
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import Reply, Rows, Usage
 from sottovoce.nodes.act import node
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.say import ANSWER_PREFILL, ANSWER_TOKENS, message_of, say_answer
 from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
-from sottovoce.settings import Debate
 from tests.graphs.support import KEYS, QUESTION, Recording, board, built, calls, debating, held, lonely_loaded
 from tests.nodes.support import Failing, Named, Run, ask, framed, places, state_of
 

@@ -12,7 +12,7 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.settings import Brief
+from sottovoce.graphs.brief import Brief
 from tests.graphs.support import State, board, built, heard, held, lonely
 
 FACTS = ["Mia has 3 apples.", "Mia lives in Ulm.", "Tom has 5 pears.", "Tom is old."]

@@ -10,8 +10,7 @@ from langgraph.cache.memory import InMemoryCache
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.graphs.debate import create_debate
-from sottovoce.settings import Debate
+from sottovoce.graphs.debate import Debate, create_debate
 from tests.graphs.support import KEYS, QUESTION, Recording, State, board
 
 SHORT = Debate(rounds=2, answer_turn="off")

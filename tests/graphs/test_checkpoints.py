@@ -20,9 +20,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import Ids, Rows, load
-from sottovoce.settings import Debate
 from tests import warm
 from tests.graphs.support import (
     KEYS,
@@ -179,7 +178,7 @@ import os, signal, sqlite3, sys, time
 from langgraph.checkpoint.sqlite import SqliteSaver
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.graphs.debate import create_debate
-from sottovoce.settings import Debate
+from sottovoce.graphs.debate import Debate
 
 class Mortal(ScriptedChatModel):
     def _generate(self, messages, stop=None, run_manager=None, **kwargs):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
-from sottovoce.settings import CMD
+from sottovoce.graphs.cmd import CMD
 from tests.graphs.support import built, calls, heard, held
 from tests.tables import each_row
 

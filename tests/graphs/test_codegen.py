@@ -15,12 +15,10 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.environments.codegen import ranks, scores
 from sottovoce.environments.sandbox import ISOLATED, why_not
-from sottovoce.graphs.codegen import JUDGES, create_codegen
+from sottovoce.graphs.codegen import CODERS, JUDGES, CodeGen, create_codegen
 from sottovoce.models import Rows
 from sottovoce.nodes.codegen import ASSERTIONS, REFLECTIONS, code_form
 from sottovoce.nodes.watch import Intervention
-from sottovoce.settings import CodeGen
-from sottovoce.settings.worlds import CODERS
 from tests.graphs.coding import ScriptedRunner, Verdict, block, reviews
 from tests.graphs.support import Recording, board, calls, lonely_loaded
 

@@ -8,9 +8,9 @@ import pytest
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.graphs import NAMES, scheme
+from sottovoce.nodes.option_groups import COMPONENTS
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import COMPONENTS
 from tests.graphs.support import QUESTION, built, held
 from tests.tables import each_row, pairs
 

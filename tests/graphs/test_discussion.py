@@ -15,8 +15,8 @@ import sottovoce.graphs.discussion
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.core.errors import UsageError
-from sottovoce.graphs.cmd import create_cmd
-from sottovoce.graphs.discussion import create_discussion
+from sottovoce.graphs.cmd import CMD, create_cmd, grouped
+from sottovoce.graphs.discussion import MesSync, create_discussion
 from sottovoce.nodes.cmd import answer_turns, discuss_turns
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.debate import average
@@ -27,7 +27,6 @@ from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule
 from sottovoce.nodes.say import lacks_answer
 from sottovoce.nodes.state import Decision, Discussion, Vote
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import CMD, MesSync, grouped
 from tests.graphs.support import (
     QUESTION,
     Graph,

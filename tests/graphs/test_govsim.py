@@ -13,10 +13,9 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.govsim.fishery import Game, World
-from sottovoce.graphs.govsim import create_govsim, games
+from sottovoce.graphs.govsim import GovSim, create_govsim, draw_games
 from sottovoce.models import Rows
 from sottovoce.nodes.watch import Intervention
-from sottovoce.settings import GovSim
 from tests.environments.players import Player, free_rider, greedy, sustainable
 from tests.graphs.support import Recording, board, lonely_loaded
 from tests.tables import some
@@ -51,7 +50,7 @@ class ByRule(ScriptedChatModel):
 
 
 def asked_for(settings: GovSim, seed: int = 0) -> Any:
-    return games(1, settings, seed)[0]
+    return draw_games(1, settings, seed)[0]
 
 
 def run(

@@ -11,9 +11,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.encyclopedia import about_the_world
-from sottovoce.graphs.ia import create_ia
+from sottovoce.graphs.ia import IA, create_ia
 from sottovoce.nodes.ia import boxed, exchange
-from sottovoce.settings import IA
 from tests.graphs.support import Recording, board, calls, heard, lonely_loaded
 from tests.tables import each_row
 

@@ -11,9 +11,9 @@ import pytest
 
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES, scheme
-from sottovoce.settings import Settings
-from sottovoce.settings.base import Controlled
-from sottovoce.settings.option_groups import FIRST, OF_CONTROL, place
+from sottovoce.nodes.option_groups import FIRST, OF_CONTROL, place
+from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.shared_settings import Controlled
 from tests.tables import each_row
 
 LOADED = "import sys; import {modules}; print(sorted({{name.split('.')[0] for name in sys.modules}} & {{{heavy}}}))"
@@ -25,7 +25,7 @@ def loaded(modules: str, *heavy: str) -> str:
 
 
 def test_listing_the_schemes_loads_no_langgraph() -> None:
-    assert loaded("sottovoce.graphs, sottovoce.settings", "torch", "langgraph", "langchain_core") == "[]"
+    assert loaded("sottovoce.graphs, sottovoce.graphs.debate", "torch", "langgraph", "langchain_core") == "[]"
 
 
 def test_importing_all_schemes_drawing_a_debate_and_running_it_with_scripted_replies_loads_no_torch() -> None:

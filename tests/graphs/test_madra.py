@@ -10,12 +10,11 @@ from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.graphs.madra import create_madra
-from sottovoce.graphs.single import create_single
+from sottovoce.graphs.madra import MADRA, create_madra
+from sottovoce.graphs.single import Single, create_single
 from sottovoce.nodes.madra_readers import selection_form
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import register_retriever
-from sottovoce.settings import MADRA, Single
 from tests.graphs.support import board, calls, heard
 from tests.retrievers.support import Canned
 

@@ -13,8 +13,8 @@ from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
+from sottovoce.graphs.pipeline import Pipeline
 from sottovoce.nodes.contexts import Models
-from sottovoce.settings import Pipeline
 from tests.graphs.support import Once, State, board, built, heard, held, lonely
 from tests.tables import each_row, some
 

@@ -15,7 +15,7 @@ from sottovoce.core.registry import Registry
 from sottovoce.datasets.encyclopedia import about_the_world
 from sottovoce.environments.encyclopedia import LABELS, Asked, questions
 from sottovoce.environments.react import Malformed
-from sottovoce.graphs.react import create_react
+from sottovoce.graphs.react import ReAct, create_react
 from sottovoce.models import Rows
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import passages_of
@@ -23,7 +23,6 @@ from sottovoce.nodes.react import Said, step_turns, steps_of
 from sottovoce.prompts.render import Prompts
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import RETRIEVERS
-from sottovoce.settings import ReAct
 from tests.graphs.support import Once, Recording, board, lonely_loaded
 from tests.tables import each_row, some
 

@@ -12,10 +12,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import RetrievalError
 from sottovoce.core.registry import Registry
-from sottovoce.graphs.ia import create_ia
-from sottovoce.graphs.react import create_react
+from sottovoce.graphs.ia import IA, create_ia
+from sottovoce.graphs.react import ReAct, create_react
 from sottovoce.retrievers.registry import RETRIEVERS
-from sottovoce.settings import IA, ReAct
 from tests.graphs.support import board
 from tests.retrievers.services import Reply, Service, serving
 from tests.retrievers.test_google import FOUND, KEY, REFUSED, SPENT, google

@@ -15,8 +15,7 @@ from sottovoce.channels.message import EXCHANGED
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import RequestError
 from sottovoce.graphs.cmd import create_cmd
-from sottovoce.graphs.debate import create_debate
-from sottovoce.settings import Debate
+from sottovoce.graphs.debate import Debate, create_debate
 from tests.graphs.support import QUESTION, Graph, board, debating, marked, script
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}

@@ -15,11 +15,11 @@ from typing_extensions import TypedDict
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import RequestError, SottovoceError, UsageError
 from sottovoce.graphs import scheme
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
+from sottovoce.graphs.mad import MAD
 from sottovoce.graphs.madra import create_madra
 from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.state_validation import _adapter
-from sottovoce.settings import MAD, Debate
 from tests.graphs.support import KEYS, NEEDED, QUESTION, Graph, board, debating, marked
 from tests.tables import each_row
 

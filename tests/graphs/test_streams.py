@@ -14,9 +14,8 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import NAMES
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.nodes.state import Decision
-from sottovoce.settings import Debate
 from tests.graphs.support import QUESTION, Graph, board, built, debating, script
 from tests.graphs.test_transitions import CASES, SCRIPTS
 from tests.support import tiny_loaded

@@ -15,7 +15,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import BadRequestError
 
 from sottovoce.graphs import NAMES
-from sottovoce.settings.option_groups import place
+from sottovoce.nodes.option_groups import place
 from tests.graphs.studio import QUESTION, User
 from tests.server import ROOT, serving
 from tests.tables import some

@@ -10,8 +10,12 @@ import pytest
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.govsim import GovSim
+from sottovoce.graphs.ia import IA
+from sottovoce.graphs.react import ReAct
+from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.nodes.context import made_from
-from sottovoce.settings import IA, Debate, GovSim, ReAct, WhoDunit
 from tests.graphs.support import QUESTION
 from tests.graphs.test_transitions import CASES, FIRST, SCRIPTS, built
 from tests.thinkers import THOUGHTS, thinker

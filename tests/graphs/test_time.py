@@ -13,8 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import LateReply
-from sottovoce.graphs.debate import create_debate
-from sottovoce.settings import Debate
+from sottovoce.graphs.debate import Debate, create_debate
 from tests.graphs.support import KEYS, QUESTION, Graph, Recording, State, board
 from tests.support import endless_loaded, rows_are_free
 

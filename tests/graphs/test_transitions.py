@@ -22,10 +22,9 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import AnyState
 from sottovoce.graphs import NAMES, scheme
-from sottovoce.graphs.discussion import create_discussion
+from sottovoce.graphs.discussion import MesSync, create_discussion
 from sottovoce.nodes.rules import DiscussionRule
 from sottovoce.nodes.watch import Intervention
-from sottovoce.settings import MesSync
 from tests.graphs.coding import block, reviews
 from tests.graphs.support import NEEDED, QUESTION, lonely
 from tests.tables import some

@@ -17,9 +17,9 @@ from sottovoce.core.errors import RequestError, UsageError
 from sottovoce.core.trust import Allowed, Names, Words
 from sottovoce.graphs import scheme, schemes
 from sottovoce.graphs.codegen import create_codegen
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
+from sottovoce.graphs.discussion import MesSync
 from sottovoce.prompts.packs import SHIPPED
-from sottovoce.settings import Debate, MesSync
 from tests.tables import each_row
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}

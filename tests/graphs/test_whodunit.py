@@ -17,10 +17,9 @@ from sottovoce.environments.whodunit.actions import Malformed, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
 from sottovoce.environments.whodunit.wording import described, fact
-from sottovoce.graphs.whodunit import create_whodunit, games
+from sottovoce.graphs.whodunit import WhoDunit, create_whodunit, draw_games
 from sottovoce.models import Rows
 from sottovoce.nodes.whodunit import ended, form
-from sottovoce.settings import WhoDunit
 from tests.environments import players
 from tests.graphs.support import Once, Recording, board, lonely_loaded
 from tests.tables import some
@@ -39,7 +38,7 @@ def award(number: int, action: int = 3) -> str:
 
 def asked_for(settings: WhoDunit, seed: int = 0) -> Any:
     """The first game of a seed, as a question."""
-    return games(1, settings, seed)[0]
+    return draw_games(1, settings, seed)[0]
 
 
 def run(replies: Any, watch: Any = None, seed: int = 0, **settings: Any) -> tuple[Any, ScriptedChatModel]:

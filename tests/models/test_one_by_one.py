@@ -10,11 +10,10 @@ import pytest
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.files import models_folder
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import batch_check, load, unload
 from sottovoce.models.batch_check import ONE_BY_ONE
 from sottovoce.models.doctor import examine
-from sottovoce.settings import Debate
 from tests.models.support import generate
 from tests.support import request, tiny_model, tiny_tokenizer
 

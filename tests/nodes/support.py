@@ -18,8 +18,8 @@ from sottovoce.graphs.runtime.frame import Frame
 from sottovoce.graphs.scheme import Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion
-from sottovoce.settings import Settings
 
 NAMES = ["zoe", "agent_10", "agent_2", "Bob"]
 

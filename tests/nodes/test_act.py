@@ -11,12 +11,12 @@ from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Turn
 from sottovoce.core.errors import UsageError
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.act import Act, Node, node
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import Discussion, Update
-from sottovoce.settings import Debate
 
 STATE = cast(
     Discussion,

@@ -11,8 +11,9 @@ from langgraph.types import Command
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
+from sottovoce.graphs.codegen import CodeGen
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.state import current_messages
-from sottovoce.settings import CodeGen, Debate
 from tests.graphs.support import NEEDED, QUESTION, board
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, held, model_of
 from tests.tables import each_row

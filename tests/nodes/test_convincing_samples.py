@@ -10,11 +10,11 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
+from sottovoce.graphs.reconcile import ReConcile
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts
 from sottovoce.nodes.reconcile import Sample, Samples, begin, read_samples, samples_for, stated
 from sottovoce.nodes.state import Discussion
-from sottovoce.settings import ReConcile
 from tests.graphs.support import built, calls, held
 
 NAMES = ["agent_1", "agent_2", "agent_3"]

@@ -9,11 +9,11 @@ import pytest
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import UsageError
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.hearing import check_escalation, escalated, hearing
 from sottovoce.nodes.state import Discussion
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import Debate
 
 
 def run(**settings: Any) -> RunContext[Debate]:

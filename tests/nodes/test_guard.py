@@ -15,7 +15,9 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.graphs import NAMES, scheme
-from sottovoce.graphs.govsim import create_govsim
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.govsim import GovSim, create_govsim
+from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import of_payload
@@ -24,7 +26,6 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
 from sottovoce.nodes.uncertainty import decoder_of, measured
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.settings import Debate, GovSim, WhoDunit
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Unsure, state_of
 from tests.support import ids, tiny_loaded

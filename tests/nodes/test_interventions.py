@@ -13,10 +13,11 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.react import ReAct
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
-from sottovoce.settings import Debate, ReAct
 from tests.graphs.support import KEYS, QUESTION, Once, board
 from tests.nodes.support import Run, ask, framed, told
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, model_of

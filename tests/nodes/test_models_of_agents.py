@@ -8,9 +8,10 @@ import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.core.errors import UsageError
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
+from sottovoce.graphs.mad import MAD
 from sottovoce.nodes.context import made_from
-from sottovoce.settings import MAD, Debate, Settings
+from sottovoce.nodes.settings import Settings
 from tests.tables import each_row
 
 

@@ -16,6 +16,7 @@ from sottovoce.channels.message import Message, MessageRef, Place
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.response_format import Form
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.act import node
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question
@@ -23,7 +24,6 @@ from sottovoce.nodes.say import lacks_answer, message_of, say
 from sottovoce.nodes.state import Discussion, Update
 from sottovoce.prompts.kinds import KINDS, OURS
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import Debate
 from tests.nodes.support import Run, ask, framed, state_of
 from tests.tables import each_row
 

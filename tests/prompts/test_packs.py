@@ -8,11 +8,11 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.context import wording
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts import packs
 from sottovoce.prompts.render import Prompts
-from sottovoce.settings import Debate
 
 QUESTION = {"question": "Which river?", "documents": {"agent_1": ["A."], "agent_2": ["B."]}}
 

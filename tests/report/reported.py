@@ -10,13 +10,13 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets import arithmetic
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.question import Question
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import settings_of
-from sottovoce.settings import Debate
 from tests.runs.support import QUESTION, carrying, held
 
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">"

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sottovoce.experiments.schema import Experiment
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.question import Question
 from sottovoce.report.comparison import carried, carried_table, comparison_of, heard_bytes
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
-from sottovoce.settings import Debate
 from tests.runs.support import QUESTION, held
 
 REPLIES = {

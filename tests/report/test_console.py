@@ -12,11 +12,11 @@ from rich.console import Console
 from sottovoce.channels.message import Message
 from sottovoce.cli.live import LiveTranscript
 from sottovoce.core.text import steady
+from sottovoce.graphs.debate import Debate
 from sottovoce.report import transcript
 from sottovoce.report.tables import moves
 from sottovoce.runs.events import Asked, Speaking
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.settings import Debate
 from tests import warm
 from tests.runs.support import QUESTION
 

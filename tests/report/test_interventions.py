@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.message import Message
-from sottovoce.graphs.whodunit import games
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.whodunit import WhoDunit, draw_games
 from sottovoce.nodes.watch import Intervention
 from sottovoce.report.describe import intervened_in_words, interventions
 from sottovoce.report.transcript import markdown
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.settings import Debate, WhoDunit
 from tests.runs import schemes
 
 SMALL = WhoDunit(suspects=3, attributes=3)
-GAME = games(1, SMALL)[0]
+GAME = draw_games(1, SMALL)[0]
 RIGHT = int(GAME["target"])
 WRONG = RIGHT % 3 + 1
 ASK = '{"thoughts": "?", "action": 2}'

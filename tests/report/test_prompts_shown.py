@@ -11,11 +11,13 @@ import pytest
 from rich.console import Console
 
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
-from sottovoce.graphs.govsim import games as lakes
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.govsim import GovSim
+from sottovoce.graphs.govsim import draw_games as lakes
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.report import transcript
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.settings import Debate, GovSim, Settings
 from tests.cli.screen import left_on_screen
 from tests.runs import schemes
 from tests.runs.schemes import ASKED, CHOSEN, JUDGED, LIVED, LOOKED_UP, Once, says

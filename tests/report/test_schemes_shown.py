@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.graphs.govsim import games as lakes
-from sottovoce.graphs.whodunit import games
+from sottovoce.graphs.cmd import CMD
+from sottovoce.graphs.govsim import draw_games as lakes
+from sottovoce.graphs.whodunit import draw_games
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.report.transcript import markdown
 from sottovoce.runs.read import load_run
-from sottovoce.settings import CMD, Settings
 from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.schemes import (
@@ -92,7 +93,7 @@ ROW = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ mode
         ),
         (
             PLAYED,
-            games(1, PLAYED[0])[0],  # type: ignore[arg-type]  # settings of the world
+            draw_games(1, PLAYED[0])[0],  # type: ignore[arg-type]  # settings of the world
             (
                 "Accuser Beth and Intel Alex in turn, at most 31 turns", "Which character is the winner?",
                 "Turn 1", "─ Beth", "published: Beth asks: does character 1 wear a brown hat?", "3 of 3 remain",

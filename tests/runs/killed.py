@@ -10,6 +10,7 @@ from typing import Any
 
 from sottovoce.channels.message import Place
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import read
 from sottovoce.runs.manifest import new_manifest
@@ -17,7 +18,6 @@ from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run, settings_of
-from sottovoce.settings import Settings
 from tests.warm import PROCESSES
 
 Said = dict[Key, tuple[Any, list[tuple[Place, str]]]]

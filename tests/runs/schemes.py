@@ -11,11 +11,19 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import schemes
+from sottovoce.graphs.cmd import CMD
+from sottovoce.graphs.govsim import GovSim
+from sottovoce.graphs.ia import IA
+from sottovoce.graphs.mad import MAD
+from sottovoce.graphs.madra import MADRA
+from sottovoce.graphs.react import ReAct
+from sottovoce.graphs.reconcile import ReConcile
+from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
-from sottovoce.settings import CMD, IA, MAD, MADRA, GovSim, ReAct, ReConcile, Settings, WhoDunit
 from tests.runs.single import Task, run_one
 from tests.runs.support import QUESTION
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from sottovoce.channels.store import PayloadStore
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch
 from sottovoce.runs.discussion import HumanReply
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer, Run
 from sottovoce.runs.runner import run_all
-from sottovoce.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import Untyped
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.question import Question
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer
-from sottovoce.settings import Debate
 from tests.runs.single import Task, run_one
 
 QUESTION: Question = {"question": "What is 14 + 3 * 5 - 7?", "target": "22", "kind": "number"}

@@ -21,12 +21,14 @@ from sottovoce.experiments.files import save
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import RowRunner
 from sottovoce.experiments.schema import Experiment
+from sottovoce.graphs.codegen import CodeGen
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.single import Single
 from sottovoce.runs.allowed import Trust, lies_in
 from sottovoce.runs.log import LOG
 from sottovoce.runs.payload_stores import places
 from sottovoce.runs.read import load_run, read_manifest
 from sottovoce.runs.start import settings_of
-from sottovoce.settings import CodeGen, Debate, Single
 from tests.runs.single import Task, run_one
 
 PROBLEM = "def add(a, b):\n    '''Add.\n    >>> add(1, 1)\n    2\n    '''\n"

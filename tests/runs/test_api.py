@@ -10,8 +10,8 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import SCHEMES
+from sottovoce.graphs.single import Single
 from sottovoce.runs.api import open_run, run_questions
-from sottovoce.settings import Single
 from tests.graphs.toys.palaver import SCHEME as PALAVER
 
 SUM: Any = {"question": "What is 14 + 3 * 5 - 7?", "target": "22"}

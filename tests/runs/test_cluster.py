@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.question import Question
 from sottovoce.runs import cluster
 from sottovoce.runs.cluster import ShardOutput, add_output, run_shard
@@ -25,7 +26,6 @@ from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
-from sottovoce.settings import Debate
 
 QUESTIONS: list[Question] = [
     {"question": f"What is {n} + 3?", "target": str(n + 3), "id": f"sum/{n}"} for n in range(8)

@@ -15,9 +15,9 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.answers import FEVER
 from sottovoce.datasets.schema import Row
 from sottovoce.datasets.spans import HOTPOTQA
+from sottovoce.graphs.ia import IA
 from sottovoce.nodes.question import Question
 from sottovoce.runs.measures import OF_RETRIEVAL, exact_match, f1, names_for_trec, retrieval
-from sottovoce.settings import IA
 from tests.runs.single import Task, run_one
 from tests.runs.support import held
 

@@ -12,6 +12,7 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import main
 from sottovoce.core.errors import PayloadError, RecordError
+from sottovoce.graphs.debate import Debate
 from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
@@ -20,7 +21,6 @@ from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run, settings_of
-from sottovoce.settings import Debate
 from tests.runs.support import QUESTION
 from tests.runs.test_saved_runs import Stop
 

@@ -13,11 +13,10 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.payloads import GarbageOptions, Where, gc, list_, verify
 from sottovoce.core.errors import UsageError
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import Log
-from sottovoce.settings import Debate
 from tests.database import Server, open_saver
 from tests.runs.support import carrying, held
 from tests.runs.test_saved_runs import Stop, begin, hold, stop_after

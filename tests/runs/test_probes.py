@@ -19,6 +19,7 @@ from sottovoce.datasets.samples import origin, samples
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import baselines
 from sottovoce.experiments.runner import RowRunner, run_experiment
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.probes import COMPARE, deranged, read_donors
 from sottovoce.nodes.question import Question
 from sottovoce.report.comparison import markdown
@@ -29,7 +30,6 @@ from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import start_run
-from sottovoce.settings import Debate
 from sottovoce.verify.checks import verify
 from tests.verify.tampering import Forger
 

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.graphs.cmd import CMD
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.mad import MAD
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.report.blocks import facts, introduction
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.settings import CMD, MAD, Debate, Settings
 from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.support import QUESTION, held

@@ -16,7 +16,10 @@ from sottovoce.cli.main import main
 from sottovoce.cli.run_screen import outcome
 from sottovoce.core.errors import ContextOverflow, EngineError, PayloadError, RecordError
 from sottovoce.core.files import write
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.reconcile import ReConcile
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs.cost import flops
 from sottovoce.runs.discussion import OUTSIDE
 from sottovoce.runs.log import LOG
@@ -26,7 +29,6 @@ from sottovoce.runs.read import load_run
 from sottovoce.runs.results import Results
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
-from sottovoce.settings import Debate, ReConcile, Settings
 from tests.runs import schemes
 from tests.runs.schemes import WEIGHED
 from tests.runs.single import run_one

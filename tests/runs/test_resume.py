@@ -17,7 +17,10 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RecordError
 from sottovoce.datasets.samples import samples
 from sottovoce.graphs import SCHEMES, schemes
+from sottovoce.graphs.codegen import CodeGen
+from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.log import read
 from sottovoce.runs.manifest import new_manifest
@@ -25,7 +28,6 @@ from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run
-from sottovoce.settings import CodeGen, Debate, Settings
 from tests.runs.killed import hold, killed_often, said
 from tests.runs.schemes import (
     ASKED,

@@ -10,10 +10,10 @@ import pytest
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.graphs.debate import Debate
 from sottovoce.runs.events import Asked, Count, Decided, Event, Intervention, Level, Opened, Reset, Speaking
 from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.settings import Debate
 from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.schemes import SENT, WATCHED, Once, says

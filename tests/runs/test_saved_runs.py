@@ -10,6 +10,8 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
 from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
@@ -20,7 +22,6 @@ from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run, settings_of
-from sottovoce.settings import Debate, Single
 from tests import warm
 
 ROUNDS = 4

@@ -13,13 +13,14 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from sottovoce import open_run, run_questions
 from sottovoce.core.errors import StepError
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
 from sottovoce.report.report import report
 from sottovoce.report.sources import gathered
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
-from sottovoce.settings import Debate, Single
 from sottovoce.verify.checks import verify
 
 SUMS: list[Question] = [{"id": f"q{n}", "question": f"{n} + 2?", "target": str(n + 2)} for n in (1, 2)]

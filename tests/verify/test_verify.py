@@ -17,8 +17,11 @@ from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import main
 from sottovoce.datasets.samples import origin, samples
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.ia import IA
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import new_manifest
@@ -26,7 +29,6 @@ from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
 from sottovoce.runs.start import resume_run
-from sottovoce.settings import IA, Debate, Settings
 from sottovoce.verify.checks import compare_payloads, verify
 from tests.nodes.test_guard import monitor
 from tests.runs import schemes

@@ -16,8 +16,8 @@ from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import passages_of, shown
 from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion, Update, current_messages
-from sottovoce.settings import Settings
 
 
 class Library(Settings):

@@ -8,7 +8,10 @@ import pytest
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import amount
-from sottovoce.settings import Debate, SelfConsistency, Settings, Single
+from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.self_consistency import SelfConsistency
+from sottovoce.graphs.single import Single
+from sottovoce.nodes.settings import Settings
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,9 @@ from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Thinking, Tok
 from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.thoughts import THOUGHTS
 from sottovoce.core.trust import Names, Words
+from sottovoce.nodes.option_groups import OF_LOADING, OF_PROTOCOL, OF_SAMPLING, People, Watched, place
 from sottovoce.prompts import packs
 from sottovoce.prompts.kinds import KindName
-from sottovoce.settings.option_groups import OF_LOADING, OF_PROTOCOL, OF_SAMPLING, place
-from sottovoce.settings.oversight import People, Watched
 
 EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
 """Fields with one value for all agents, or one each."""
@@ -38,8 +37,6 @@ Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Answers = Literal["short", "sentence"]
 AnswerTurn = Literal["needed", "every", "off"]
-Control = Literal["none", "own", "empty", "filler", "decoy"]
-Escalate = Literal["never", "disagreement", "uncertainty"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 Documents = Sequence[JSONValue] | Mapping[str, Sequence[JSONValue]]
 """Documents of all agents, or by agent: see `Question`."""
@@ -328,51 +325,6 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
             if (unknown := next((name for name in chosen if name not in known), None)) is not None:
                 raise UsageError(nearest(described, unknown, known))
         return self
-
-
-class Controlled(Settings):
-    """Settings of schemes whose agents read one another's messages, or something else as a control."""
-
-    control: Control = Field(
-        default="none",
-        description="Ablation: what agents read instead of one another's messages: own (their own message of that "
-        "round), empty, filler (dots, as many tokens) or decoy (a solution of another question).",
-    )
-
-    escalate: Escalate = Field(
-        default="never",
-        description="Read others' messages as text, and their payloads only on disagreement (the votes of their round "
-        "differ) or uncertainty (their mean entropy is high); never: always read both.",
-    )
-    escalate_above: float | None = Field(
-        default=None,
-        ge=0,
-        allow_inf_nan=False,
-        description="For --escalate uncertainty: threshold of the mean entropy, in nats per token.",
-    )
-
-    @model_validator(mode="after")
-    def _above_a_threshold(self) -> Controlled:
-        if (self.escalate == "uncertainty") != (self.escalate_above is not None):
-            raise UsageError(
-                f"escalate is {self.escalate!r} and escalate_above {self.escalate_above}; set uncertainty with a "
-                "threshold in nats, or another value without one"
-            )
-        return self
-
-    def needs(self) -> dict[str, str]:
-        """Return the decoys, if agents read them."""
-        return {"decoys": "the control is 'decoy'"} if self.control == "decoy" else {}
-
-
-class Voting(Settings):
-    """Settings of schemes that decide by the most votes, where the first speaker wins a tie in the papers."""
-
-    tie: Literal["first", "certain"] = Field(
-        default="first",
-        description="Answer that wins a tie: first (that was given first) or certain (of local models: the one whose "
-        "tokens have the lower mean entropy; else the first).",
-    )
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
