@@ -21,7 +21,7 @@ CORS = {
     "allow_headers": ["*"],
     "expose_headers": SHOWN,
 }
-HTTP = {"app": "sottovoce.graphs.runtime.origins:app", "cors": CORS, "disable_webhooks": True}
+HTTP = {"app": "sottovoce.graphs.origins:app", "cors": CORS, "disable_webhooks": True}
 """Webhooks are off, since with them a client could make the server post to any address."""
 
 

@@ -96,7 +96,7 @@ def next_speakers(state: Any) -> Sequence[str]:
 
 def create_brief(settings: Brief | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of senders and the agent that answers. `inputs`: see `GraphInputs`."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import brief as acts
     from sottovoce.nodes.decide import by_last
     from sottovoce.nodes.setup import close_round

@@ -103,7 +103,7 @@ def tied(state: State) -> bool:
 
 def create_cmd(settings: CMD | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of CMD. Names in `models`: the agents, and "secretary" if there is one."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import cmd as acts
     from sottovoce.nodes.decide import vote
 

@@ -129,7 +129,7 @@ def create_codegen(
 
     `runner` runs programs instead of the sandbox that the settings name.
     """
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import codegen as acts
     from sottovoce.nodes.codegen_tests import ProgramTests
 

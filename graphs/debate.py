@@ -115,7 +115,7 @@ def create_debate(settings: Debate | None = None, **inputs: Unpack[GraphInputs])
         settings: The defaults of its runs; the graph has nodes for their number of agents.
         inputs: `models`, `store` and `watch`, see `GraphInputs`.
     """
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import debate as acts
     from sottovoce.nodes.setup import close_round
 

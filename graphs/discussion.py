@@ -73,7 +73,7 @@ def tie_or_end(state: State) -> Literal["next_round", "secretary", "decide"]:
 
 def create_discussion(rule: DiscussionRule, settings: MesSync | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a discussion. Names in `models`: the agents, and "secretary" if there is one."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import discussion as acts
     from sottovoce.nodes.cmd import secretary
     from sottovoce.nodes.rules import check_rule

@@ -153,7 +153,7 @@ def another_month(state: Any) -> list[str]:
 
 def create_govsim(settings: GovSim | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a game. Names in `models`: the agents (John, Kate, ...), "summarizer"."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import govsim as acts
 
     settings = GovSim.parse(settings)

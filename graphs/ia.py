@@ -63,7 +63,7 @@ def another_round(state: Any) -> Literal["next_round", "decide"]:
 
 def create_ia(settings: IA | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of information asymmetry. `inputs`: see `GraphInputs`."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import ia as acts
     from sottovoce.nodes.setup import close_round
 

@@ -68,7 +68,7 @@ def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidate
 
 def create_mad(settings: MAD | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of MAD. Names in `models`: the debaters, "moderator", "judge"."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import mad as acts
 
     settings = MAD.parse(settings)

@@ -71,7 +71,7 @@ def after_judge(state: Any) -> Literal["next_round", "summarise"]:
 
 def create_madra(settings: MADRA | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of MADRA. Names in `models`: debaters, "judge", "summarizer"."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import madra as acts
     from sottovoce.nodes.setup import close_round
 

@@ -73,7 +73,7 @@ class Pipeline(Settings):
 
 def create_pipeline(settings: Pipeline | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a pipeline. Names in `models`: the agents, and "judge" or "summariser"."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import pipeline as acts
     from sottovoce.nodes.decide import by_last
     from sottovoce.nodes.setup import close_round

@@ -60,7 +60,7 @@ def another_step(state: Any) -> Literal["next_round", "decide"]:
 
 def create_react(settings: ReAct | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a relay. Models by agent name may be local or hosted; else see `GraphInputs`."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import react as acts
 
     settings = ReAct.parse(settings)

@@ -52,7 +52,7 @@ def after_vote(state: State) -> Literal["next_round", "decide"]:
 
 def create_reconcile(settings: ReConcile | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of ReConcile. Models by agent name may be local or hosted; else see `GraphInputs`."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import reconcile as acts
 
     settings = ReConcile.parse(settings)

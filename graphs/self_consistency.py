@@ -37,7 +37,7 @@ class SelfConsistency(Alone, Voting):
 
 def create_self_consistency(settings: SelfConsistency | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of k samples. `inputs`: see `GraphInputs`."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.evidence import with_evidence
     from sottovoce.nodes.say import in_words
 

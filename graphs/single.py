@@ -40,7 +40,7 @@ class Single(Alone):
 
 def create_single(settings: Single | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a single agent. `inputs`: see `GraphInputs`."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.evidence import with_evidence
     from sottovoce.nodes.say import answer
 

@@ -186,7 +186,7 @@ def next_turn(state: Any) -> Literal["next_round", "decide"]:
 
 def create_whodunit(settings: WhoDunit | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a game. Names in `models`: "Beth" (Accuser) and "Alex" (Intel), or the peers."""
-    from sottovoce.graphs.runtime.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import whodunit as acts
 
     settings = WhoDunit.parse(settings)

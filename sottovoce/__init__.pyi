@@ -29,6 +29,7 @@ from sottovoce.graphs.debate import Debate as Debate
 from sottovoce.graphs.debate import create_debate as create_debate
 from sottovoce.graphs.discussion import MesSync as MesSync
 from sottovoce.graphs.discussion import create_discussion as create_discussion
+from sottovoce.graphs.frame import Frame as Frame
 from sottovoce.graphs.govsim import GovSim as GovSim
 from sottovoce.graphs.govsim import create_govsim as create_govsim
 from sottovoce.graphs.ia import IA as IA
@@ -43,7 +44,6 @@ from sottovoce.graphs.react import ReAct as ReAct
 from sottovoce.graphs.react import create_react as create_react
 from sottovoce.graphs.reconcile import ReConcile as ReConcile
 from sottovoce.graphs.reconcile import create_reconcile as create_reconcile
-from sottovoce.graphs.runtime.frame import Frame as Frame
 from sottovoce.graphs.scheme import SCHEMES as SCHEMES
 from sottovoce.graphs.scheme import Scheme as Scheme
 from sottovoce.graphs.scheme import scheme as scheme

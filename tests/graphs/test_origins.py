@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.middleware.cors import CORSMiddleware
 
-from sottovoce.graphs.runtime.origins import KnownOrigins
+from sottovoce.graphs.origins import KnownOrigins
 
 STUDIO = "https://smith.langchain.com"
 HTTP = json.loads((Path(__file__).parents[2] / "langgraph.json").read_text())["http"]
@@ -57,4 +57,4 @@ async def test_studio_may_ask_from_a_public_page_and_no_other_page_may(monkeypat
 
 def test_langgraph_json_names_studio_s_origin_alone_and_posts_to_no_address_of_a_client_s() -> None:
     assert HTTP["disable_webhooks"] is True
-    assert HTTP["cors"]["allow_origins"] == [STUDIO] and HTTP["app"] == "sottovoce.graphs.runtime.origins:app"
+    assert HTTP["cors"]["allow_origins"] == [STUDIO] and HTTP["app"] == "sottovoce.graphs.origins:app"

@@ -14,7 +14,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import JSONValue
-from sottovoce.graphs.runtime.frame import Frame
+from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.scheme import Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.contexts import Contexts

@@ -14,7 +14,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
-from sottovoce.graphs.runtime.frame import Frame
+from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.decide import majority, read_vote
 from sottovoce.nodes.say import answer

@@ -11,7 +11,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import MessageRef, Turn
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.debate import another_round
-from sottovoce.graphs.runtime.frame import Frame
+from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import passages_of, shown

@@ -14,7 +14,7 @@ from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState, Unimported, Untyped
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Allow, Allowed
-from sottovoce.graphs.runtime.compiled import FIRST, DiscussionGraph
+from sottovoce.graphs.compiled import FIRST, DiscussionGraph
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.act import Act, Node, Step, key_of, node, plain
 from sottovoce.nodes.contexts import Contexts, GivenModels

@@ -28,7 +28,7 @@ from sottovoce.channels.message import EXCHANGED, Message
 from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
-from sottovoce.graphs.runtime.edits import Supersteps, with_siblings, written_by
+from sottovoce.graphs.edits import Supersteps, with_siblings, written_by
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.state import Discussion, Update
 from sottovoce.nodes.streams import chat_of
