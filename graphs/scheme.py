@@ -2,9 +2,6 @@
 
 Each scheme has one, in its own file, which imports neither torch nor langgraph, so that help is fast. Another package
 declares its record as an entry point of "sottovoce.schemes"; `SCHEMES.register` adds one in code.
-
-A server's configuration is the TOML file that `SERVER` names (docs/howto/trust.md shows one). Relative paths in it are
-relative to the server's working folder; without it, clients may use bundled names only.
 """
 
 from __future__ import annotations
@@ -18,11 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import TypedDict
 
-from sottovoce.core.any_types import JSON, AnyState, Unimported
-from sottovoce.core.errors import RequestError, UsageError, choose, nearest
+from sottovoce.core.any_types import AnyState, Unimported
+from sottovoce.core.errors import RequestError, UsageError, choose
 from sottovoce.core.registry import Registry
-from sottovoce.core.trust import Allow, Allowed, marked
-from sottovoce.nodes.option_groups import named
+from sottovoce.core.trust import Allow
+from sottovoce.graphs.served import SERVER, client_settings, offered
 from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
@@ -55,10 +52,6 @@ NAMES = (
 """The bundled schemes: each is a file in this folder with its record, `SCHEME`."""
 SPELLED = re.compile("[a-z][a-z0-9_]*")
 """The pattern of a scheme's name."""
-SERVERS = re.compile("^(_|langgraph_|checkpoint_)|_id$|-")
-"""Configuration keys of LangGraph and its server (langgraph-api 0.16), including headers."""
-SERVER = "SOTTOVOCE_SERVER"
-"""The environment variable that names the server's configuration."""
 State = Mapping[str, AnyState]
 Graph: TypeAlias = "StateGraph[AnyState, AnyState, AnyState, AnyState]"
 
@@ -163,15 +156,13 @@ class Scheme:
         Raises:
             RequestError: a setting is wrong or unknown, or names something that this server does not offer.
         """
-        given = config.get("configurable") or {}
+        built: Settings = self.settings()
+        allow: Allow = {}
         try:
-            own = {name: value for name, value in given.items() if name in self.settings.model_fields}
-            for name in given.keys() - own.keys():
-                if not SERVERS.search(name):
-                    raise UsageError(nearest("setting:", name, self.settings.model_fields))
-            built, allow = of_server(self)
-            settings = self.settings.model_validate({**built.model_dump(exclude_unset=True), **own})
-            Allowed.of(allow, self.settings).check(settings, built)
+            if chosen := os.environ.get(SERVER):
+                kinds = {each.name: each.settings for each in (*schemes(), self)}
+                built, allow = offered(Path(chosen), self.name, kinds)
+            settings = client_settings(config.get("configurable") or {}, built, allow)
             graph: Graph = self.create(settings, allow=allow)
         except UsageError as error:
             raise RequestError(str(error)) from error
@@ -227,39 +218,3 @@ def schemes() -> list[Scheme]:
 def shipped() -> list[Scheme]:
     """Return the bundled schemes; nothing of other packages is loaded."""
     return [scheme(name) for name in NAMES]
-
-
-def of_server(scheme: Scheme) -> tuple[Settings, Allow]:
-    """Return the settings that a scheme's graph is built with on this server, and the names that clients may use.
-
-    Raises:
-        UsageError: the server's configuration cannot be read, or has a table or setting that no scheme has.
-    """
-    kind = scheme.settings
-    if not (chosen := os.environ.get(SERVER)):
-        return kind(), {}
-    try:
-        allow = _read(Path(chosen))
-        kinds = {each.name: each.settings for each in schemes()}
-        given, names = allow.pop("settings", {}), {name for each in kinds.values() for name in marked(each)}
-        if unknown := next((name for name in allow if name not in names), None):
-            raise UsageError(nearest("table:", unknown, ["settings", *names]))
-        own = {key.replace("-", "_"): value for key, value in given.items()}
-        every = {name: value for name, value in own.items() if name not in kinds}
-        fields = {name: info for each in kinds.values() for name, info in each.model_fields.items()}
-        shared = {name: value for name, value in named(every, fields).items() if name in kind.model_fields}
-        built = kind.model_validate({**shared, **named(own.get(scheme.name, {}), kind.model_fields)})
-    except (UsageError, AttributeError) as error:  # the latter if a value is not a table
-        raise UsageError(f"{error} (the server's configuration, {SERVER})") from error
-    return built, {name: values for name, values in allow.items() if name in marked(kind)}
-
-
-def _read(path: Path) -> JSON:
-    import tomllib
-
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"it cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"it is not TOML: {error}") from error
