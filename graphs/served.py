@@ -1,4 +1,4 @@
-"""What a LangGraph server offers its clients: the settings that graphs are built with, and the names to choose from.
+"""The offer of a LangGraph server: the settings that its graphs are built with, and the names that clients may use.
 
 A server's configuration is the TOML file that `SERVER` names (docs/howto/trust.md shows one). Relative paths in it are
 relative to the server's working folder; without it, clients may use bundled names only.
@@ -52,15 +52,15 @@ def offered(path: Path, name: str, kinds: Mapping[str, type[Settings]]) -> tuple
     return built, {each: values for each, values in allow.items() if each in marked(kind)}
 
 
-def client_settings(given: Mapping[str, AnyState], built: Settings, allow: Allow) -> Settings:
+def client_settings(configurable: Mapping[str, AnyState], built: Settings, allow: Allow) -> Settings:
     """Return a client's settings on top of those that the graph is built with; the server's own keys are ignored.
 
     Raises:
         UsageError: a setting is wrong or unknown, or names something that this server does not offer.
     """
     kind = type(built)
-    own = {name: value for name, value in given.items() if name in kind.model_fields}
-    for name in given.keys() - own.keys():
+    own = {name: value for name, value in configurable.items() if name in kind.model_fields}
+    for name in configurable.keys() - own.keys():
         if not SERVERS.search(name):
             raise UsageError(nearest("setting:", name, kind.model_fields))
     settings = kind.model_validate({**built.model_dump(exclude_unset=True), **own})
