@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -21,11 +20,11 @@ from sottovoce.channels import create
 from sottovoce.channels.protocol import Protocol
 from sottovoce.core.response_format import Form
 from sottovoce.models import Ids, LoadedModel, Request, Stop
-from sottovoce.models.engine.cache_manager import Limits
+from sottovoce.models.engine import sequence
+from sottovoce.models.engine.cache import Limits
 from sottovoce.models.engine.grammar import grammar_of
 from sottovoce.models.engine.loop import Loop
-from sottovoce.models.engine.request import Statistics
-from sottovoce.models.engine.sequence import Job
+from sottovoce.models.engine.scheduler import Statistics
 from sottovoce.models.huggingface.layers import Change
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
@@ -128,8 +127,8 @@ def decoding_loop(
 ) -> Loop:
     """Return a loop that has read all prompts and made `warm` steps; `steps` more are left."""
     memory = (1 if loaded.network.device.type == "cpu" else 24) << 30
-    loop = Loop(loaded.network, loaded.tokenizer, Limits(rows, memory=memory, reuse=False), Statistics())
-    loop.scheduler.waiting.extend(_job(loaded, case, i, prompt, steps + 3 * warm) for i in range(rows))
+    loop = Loop(loaded.network, Limits(rows, memory=memory, reuse=False), Statistics())
+    loop.scheduler.waiting.extend(_sequence(loaded, case, i, prompt, steps + 3 * warm) for i in range(rows))
     while loop.scheduler.waiting or loop.scheduler.decoding < len(loop.scheduler.running):
         loop.step()
     for _ in range(warm):
@@ -145,11 +144,12 @@ def now(loaded: LoadedModel) -> float:
     return time.perf_counter()
 
 
-def _job(loaded: LoadedModel, case: Case, i: int, prompt: int, new: int) -> Job:
+def _sequence(loaded: LoadedModel, case: Case, i: int, prompt: int, new: int) -> sequence.Sequence:
     ids = Ids(tuple((i + 7 * j) % 400 for j in range(prompt + i % 3)))
     bare = Request((ids,), Stop(new + 128 * case.form))
     (asked,) = spoken(case.protocol, [bare], loaded, case.temperature)
     record = replace(asked.record, stats=case.stats, top=3 if case.stats else 0)
     asked = replace(asked, record=record, form=FORM if case.form else None)
     grammar = grammar_of(FORM, loaded.tokenizer) if case.form else None
-    return Job(asked, Future(), grammar=grammar, on_text=(lambda _: None) if case.stream else None)
+    on_text = (lambda _: None) if case.stream else None
+    return sequence.Sequence(asked, loaded.tokenizer, grammar=grammar, on_text=on_text)

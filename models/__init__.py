@@ -27,13 +27,13 @@ from sottovoce.models.engine.request import (
     Rows,
     Sampling,
     Sparse,
-    Statistics,
     Stats,
     Stop,
     Thinking,
     Usage,
     Weigh,
 )
+from sottovoce.models.engine.scheduler import Statistics
 from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
 from sottovoce.models.huggingface.embedding_table import Table, tensor_digest
 from sottovoce.models.huggingface.family import layers_read_ids, streams

@@ -17,7 +17,7 @@ from sottovoce.core.errors import ModelError
 from sottovoce.core.text import amount
 from sottovoce.models.base_temperature import base_temperature, measure
 from sottovoce.models.batch_check import ONE_BY_ONE, TOLERANCE, allowed, apart
-from sottovoce.models.engine.cache_manager import default_budget
+from sottovoce.models.engine.cache import default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
 from sottovoce.models.huggingface.formats import Dtype, Weights, check_memory, settled

@@ -10,20 +10,21 @@ import asyncio
 import math
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections import abc
 from concurrent.futures import Future
 from functools import partial
+from textwrap import shorten
 
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.bounds import size_of
 from sottovoce.core.errors import ContextOverflow, UsageError
-from sottovoce.models.engine.cache_manager import Limits
-from sottovoce.models.engine.grammar import Grammar, grammar_of
+from sottovoce.models.engine.cache import Limits, chain
+from sottovoce.models.engine.grammar import SHOWN, Grammar, grammar_of
 from sottovoce.models.engine.loop import Loop, Worker
-from sottovoce.models.engine.prefix_cache import chain, position_keys
-from sottovoce.models.engine.request import Cached, Reply, Request, Rows, Statistics
-from sottovoce.models.engine.sequence import Job
+from sottovoce.models.engine.request import Cached, Reply, Request, Rows, Stop, position_keys
+from sottovoce.models.engine.scheduler import Statistics
+from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface.family import unscaled
 from sottovoce.models.huggingface.network import Network
 
@@ -73,7 +74,7 @@ class Engine:
         )
         """Makes another engine on the same network: own slots and thread, the same settings unless overridden."""
 
-    def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
+    def submit(self, request: Request, on_text: abc.Callable[[str], None] | None = None) -> Future[Reply]:
         """Queue a request. Cancelling the future frees its slot before the next step.
 
         `on_text` is called from the engine's thread with the text so far whenever it grows; a restarted request
@@ -85,15 +86,16 @@ class Engine:
         """
         grammar = self.check(request)
         keys = position_keys(request, self.network.table.rows.dtype) if self.limits.reuse else []
-        job = Job(request, Future(), keys, chain(keys[:-1], self.limits.block), grammar, on_text)
+        blocks = chain(keys[:-1], self.limits.block)
+        sequence = Sequence(request, self._tokenizer, keys, blocks, grammar, on_text)
         with self._lock:
             if self._worker is None:
-                begin = partial(Loop, self.network, self._tokenizer, self.limits, self.statistics)
+                begin = partial(Loop, self.network, self.limits, self.statistics)
                 self._worker = Worker(begin, 1 if self.limits.exact else self._threads)
                 self._worker.start()
                 weakref.finalize(self, self._worker.forgotten)
-            self._worker.take(job)
-        return job.future
+            self._worker.take(sequence)
+        return sequence.future
 
     def check(self, request: Request) -> Grammar | None:
         """Refuse an invalid request; return the grammar of its response format. A tokenizer's first format takes 2 s.
@@ -108,14 +110,14 @@ class Engine:
         if request.form is None:
             return None
         grammar = grammar_of(request.form, self._tokenizer)
-        grammar.check(request.stop)
+        _check_form(grammar, request.stop)
         return grammar
 
     def run(self, request: Request) -> Reply:
         """Run one request to its end. Errors: those of `submit`, and EngineError if the model fails on it."""
         return self.submit(request).result()
 
-    def run_all(self, requests: Sequence[Request]) -> list[Reply]:
+    def run_all(self, requests: abc.Sequence[Request]) -> list[Reply]:
         """Run many requests, batched; replies come in the order of the requests."""
         return [future.result() for future in [self.submit(request) for request in requests]]
 
@@ -177,6 +179,25 @@ def _check_values(request: Request) -> None:
     for good, message in fits:
         if not good:
             raise UsageError(message)
+
+
+def _check_form(grammar: Grammar, stop: Stop) -> None:
+    """Refuse a format that does not fit in the reply, or that a stop string prevents."""
+    form, before = grammar.form, f"\n{grammar.form.after} "
+    marker = len(grammar.marker("")) if form.after else 0
+    if marker + grammar.least > stop.max_new:
+        if form.choices:
+            longest = max(form.choices, key=partial(grammar.vocabulary.length, form=form))
+            what = f"the choice {shorten(longest, SHOWN)!r}"
+        else:  # shortened: a pattern of many actions would fill screens
+            shortest = grammar.vocabulary.text(grammar.path).decode(errors="replace").strip()
+            what = f"the format, at its shortest {shorten(shortest, SHOWN)},"
+        behind = f" after {form.after!r}" if marker else ""
+        raise UsageError(
+            f"{what}{behind} takes {marker + grammar.least} tokens, but max_tokens is {stop.max_new}; raise it"
+        )
+    if form.after and (cut := next((text for text in stop.texts if text in before), None)):
+        raise UsageError(f"the stop string {cut!r} would end the reply before its format, {before!r}; leave it out")
 
 
 def _check_shapes(request: Request, network: Network) -> None:

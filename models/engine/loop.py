@@ -13,14 +13,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import torch
-from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import EngineError
-from sottovoce.models.engine.cache_manager import Limits
-from sottovoce.models.engine.request import Statistics
-from sottovoce.models.engine.runner import Batch, Runner, StepOutput
-from sottovoce.models.engine.scheduler import Scheduler
-from sottovoce.models.engine.sequence import Job, Sequence, failure
+from sottovoce.models.engine.batch import Batch
+from sottovoce.models.engine.cache import Limits
+from sottovoce.models.engine.runner import Runner, StepOutput
+from sottovoce.models.engine.scheduler import Scheduler, Statistics
+from sottovoce.models.engine.sequence import Sequence, failure
 from sottovoce.models.huggingface.network import Network
 
 LONGEST_END = 10.0  # seconds that a finalizer waits for the thread of a freed engine
@@ -31,16 +30,9 @@ LONGEST_WAIT = 0.01  # seconds after which it starts even if requests keep arriv
 class Loop:
     """Requests on one network, pass by pass."""
 
-    def __init__(
-        self,
-        network: Network,
-        tokenizer: PreTrainedTokenizerBase,
-        limits: Limits,
-        statistics: Statistics,
-        overlap: bool | None = None,
-    ) -> None:
+    def __init__(self, network: Network, limits: Limits, statistics: Statistics, overlap: bool | None = None) -> None:
         """`overlap`: give the device its next pass before the results of this one are read; None does so on a GPU."""
-        self.scheduler = Scheduler(network, tokenizer, limits, statistics)
+        self.scheduler = Scheduler(network, limits, statistics)
         self._runner = Runner(network, exact=limits.exact, slots=limits.slots)
         self._network = network
         self._overlap = (network.device.type == "cuda" if overlap is None else overlap) and not limits.exact
@@ -55,12 +47,12 @@ class Loop:
             batch, output = unread
             following = self._follow(batch)
             self._postprocess(batch, output)
-            ended = [each for each in batch.plan.sequences if each.ended]
+            ended = [each for each in batch.chosen if each.ended]
             if following and not ended:
                 self._pass_ahead = batch, following
             elif following:  # those that have ended, late, take nothing of it
                 self._postprocess(batch, following)
-                ended = [each for each in batch.plan.sequences if each.ended]
+                ended = [each for each in batch.chosen if each.ended]
             for sequence in ended:
                 self.scheduler.finish(sequence)
         self.scheduler.rest()
@@ -88,17 +80,17 @@ class Loop:
             sequence.read(taken)
         self._take(batch, output)
         if batch.prompts:
-            batch.plan.end()  # that of the decoding sequences goes on
-        elif not batch.plan.lasting:
-            self.scheduler.end_plan()
-        elif not batch.plan.feeds:
-            batch.plan.hand_over()
+            batch.end()  # that of the decoding sequences goes on
+        elif not batch.lasting:
+            self.scheduler.end_steps()
+        elif not batch.feeds:
+            batch.hand_over()
 
     def _take(self, batch: Batch, output: StepOutput) -> None:
-        plan, choices = batch.plan, output.choices
+        choices = output.choices
         finite = torch.stack(output.thoughts).isfinite().all(-1).tolist() if output.thoughts else []
-        for i, thought, sound in zip(plan.thinking, output.thoughts, finite, strict=True):
-            sequence = plan.sequences[i]
+        for i, thought, sound in zip(batch.thinking, output.thoughts, finite, strict=True):
+            sequence = batch.chosen[i]
             if sound:
                 self._remember(batch, sequence)
                 sequence.think(thought)
@@ -107,13 +99,13 @@ class Loop:
         if choices is None:
             return
         try:
-            ids, best = choices.read(self._network.table)
-            plan.recent.add(output.states, choices.logits, choices.mean_rows)
+            ids, best = choices.read()
+            batch.recent.add(output.states, choices.logits, choices.mean_rows)
         except Exception as error:  # memory may be too short
-            for sequence in plan.speakers:
+            for sequence in batch.speakers:
                 sequence.fail(error)
             return
-        for i, (sequence, id, argmax) in enumerate(zip(plan.speakers, ids, best, strict=True)):
+        for i, (sequence, id, argmax) in enumerate(zip(batch.speakers, ids, best, strict=True)):
             if sequence.error:
                 continue
             try:
@@ -123,8 +115,8 @@ class Loop:
                 sequence.keep(id, argmax, choices.effects.get(i))
             except Exception as error:  # not finite, or raised by a listener: it ends only its own request
                 sequence.fail(error)
-        if plan.recent.full:
-            plan.settle()
+        if batch.recent.full:
+            batch.settle()
 
     def _remember(self, batch: Batch, sequence: Sequence) -> None:
         """Cache a prompt that was read to its end, and gave finite values."""
@@ -146,58 +138,58 @@ class Worker(threading.Thread):
         """`begin` makes a loop; `threads` is the number of torch threads."""
         super().__init__(daemon=True)
         self._begin, self._threads = begin, threads
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._jobs: weakref.WeakSet[Job] = weakref.WeakSet()
+        self._queue: queue.SimpleQueue[Sequence | None] = queue.SimpleQueue()
+        self._sequences: weakref.WeakSet[Sequence] = weakref.WeakSet()
         self._closed = False
 
-    def take(self, job: Job) -> None:
-        """Run a job; cancelling its future frees its slot before the next step."""
-        self._jobs.add(job)
-        self._queue.put(job)
+    def take(self, sequence: Sequence) -> None:
+        """Run a sequence; cancelling its future frees its slot before the next step."""
+        self._sequences.add(sequence)
+        self._queue.put(sequence)
 
     def end(self, timeout: float | None = None) -> None:
-        """End the thread after all queued jobs; a call from an engine's own thread does not wait for that."""
+        """End the thread after all queued sequences; a call from an engine's own thread does not wait for that."""
         self._queue.put(None)
         # The thread that drops an engine may be that engine's own, or one that waits for the same model.
         if not isinstance(threading.current_thread(), Worker):
             self.join(timeout)
 
     def forgotten(self) -> None:
-        """Cancel all jobs and end the thread; runs when the engine is freed and when Python exits.
+        """Cancel all sequences and end the thread; runs when the engine is freed and when Python exits.
 
         Python kills daemon threads as it exits, and a thread that is freeing tensors at that moment aborts the
-        process with "terminate called without an active exception". So all jobs are cancelled and the thread is
+        process with "terminate called without an active exception". So all are cancelled and the thread is
         joined; it ends at its next step. The wait is limited: a finalizer may run in a thread that holds a lock
         that the other one needs, such as the import lock of a module.
         """
-        for job in list(self._jobs):
-            job.future.cancel()
+        for sequence in list(self._sequences):
+            sequence.future.cancel()
         self.end(LONGEST_END)
 
     def run(self) -> None:
-        """Serve jobs until closed; on any error, fail all waiting jobs so that no caller waits forever."""
+        """Serve sequences until closed; on any error, fail all of them so that no caller waits forever."""
         if self._threads is not None:
             torch.set_num_threads(self._threads)  # applies to this thread alone
         loop: Loop | None = None
         while True:
-            jobs = self._gather(busy=loop is not None and loop.scheduler.busy)
+            arrived = self._gather(busy=loop is not None and loop.scheduler.busy)
             try:
-                if jobs:
+                if arrived:
                     loop = loop or self._begin()
-                    loop.scheduler.waiting.extend(jobs)
+                    loop.scheduler.waiting.extend(arrived)
                 if loop and loop.scheduler.busy:
                     loop.step()
                 elif self._closed:
                     break
             except BaseException as error:  # a model that fails on its first token, or a bug of ours
                 ended = failure(error)
-                for job in list(self._jobs):
-                    job.settle(ended)
+                for sequence in list(self._sequences):
+                    sequence.settle(ended)
                 loop = None
-            jobs.clear()  # or they would stay in memory while the thread waits
+            arrived.clear()  # or they would stay in memory while the thread waits
 
-    def _gather(self, *, busy: bool) -> list[Job]:
-        """Return the jobs that have arrived; if idle, wait for one, and then a few milliseconds for more."""
+    def _gather(self, *, busy: bool) -> list[Sequence]:
+        """Return the sequences that have arrived; if idle, wait for one, and then a few milliseconds for more."""
         idle = not busy and not self._closed
         arrived = [self._queue.get()] if idle else []
         end = time.monotonic() + LONGEST_WAIT
@@ -209,4 +201,4 @@ class Worker(threading.Thread):
             if not idle or not more or time.monotonic() > end:
                 break
         self._closed = self._closed or None in arrived
-        return [job for job in arrived if job is not None]
+        return [each for each in arrived if each is not None]

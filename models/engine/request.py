@@ -1,21 +1,26 @@
-"""The engine's requests, replies and statistics: values without protocol, agent or chat.
+"""The engine's requests and replies: values without protocol, agent or chat.
+
+The key of a position, for the prefix cache, is its token id, or the digest of its embedding row, with the digests of
+the edits that act on it. Keys depend on contents, not names: two different prompts never match.
 
 Axes in this folder: b sequences of a batch, n tokens, V vocabulary, E embedding width, H hidden width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import Literal
+from itertools import accumulate
+from typing import ClassVar, Literal
 
 import torch
 
 from sottovoce.core.response_format import Form
 from sottovoce.models.huggingface.embedding_table import Table, tensor_digest
 
+DIGEST = 16  # bytes
 Weigh = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(raw logits (b, V), probabilities at the request's temperature (b, V)) -> averaging weights (b, V).
 
@@ -39,6 +44,7 @@ class Rows:
     """A piece of a prompt as embedding rows (n, E)."""
 
     rows: torch.Tensor
+    origin: ClassVar[Origin] = "prompt"
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -61,6 +67,7 @@ class Cached:
     first_values: torch.Tensor
     turned: bool = True
     """Rotate the keys on to the positions where the piece stands; otherwise they keep their own rotations."""
+    origin: ClassVar[Origin] = "received"
 
     def __len__(self) -> int:
         return len(self.at)
@@ -69,13 +76,14 @@ class Cached:
     def digest(self) -> bytes:
         """A digest of all that changes what is read behind the piece."""
         tensors = tensor_digest(self.keys, self.values, self.at, self.first_keys, self.first_values)
-        return blake2b(f"{tensors} {self.layers} {self.turned}".encode(), digest_size=16).digest()
+        return blake2b(f"{tensors} {self.layers} {self.turned}".encode(), digest_size=DIGEST).digest()
 
 
 Piece = Ids | Rows | Cached
 LAST = -(1 << 30)
 """In place of a position: the last one of a prompt. A protocol's `Prompt` knows it, an engine does not."""
 How = Literal["add", "replace", "mean"]
+Finish = Literal["stop", "stop_text", "length"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +211,41 @@ class Request:
         """Positions of the prompt, the latent steps, and the longest reply."""
         return self.length + self.steps + self.stop.max_new
 
+    @cached_property
+    def ids(self) -> tuple[int, ...]:
+        """The token ids of the prompt, without its latent pieces."""
+        return tuple(id for piece in self.prompt if isinstance(piece, Ids) for id in piece.ids)
+
+    @cached_property
+    def inputs(self) -> tuple[int, ...]:
+        """A prompt without rows as one id for each position, which is 0 where keys and values are pasted."""
+        return tuple(id for each in self.prompt for id in (each.ids if isinstance(each, Ids) else (0,) * len(each)))
+
+    @cached_property
+    def cached(self) -> list[tuple[int, Cached]]:
+        """The cached pieces of the prompt, each with its first position."""
+        starts = accumulate(map(len, self.prompt), initial=0)
+        placed = zip(starts, self.prompt, strict=False)
+        return [(start, piece) for start, piece in placed if isinstance(piece, Cached) and len(piece)]
+
+    @cached_property
+    def hidden(self) -> Mapping[int, tuple[tuple[int, int], ...]]:
+        """Ranges of columns that a layer must not see, by layer."""
+        found: dict[int, tuple[tuple[int, int], ...]] = {}
+        for start, piece in self.cached:
+            for layer in range(len(piece.layers) + len(piece.first_keys)):
+                if layer not in piece.layers:
+                    found[layer] = (*found.get(layer, ()), (start + 1, start + len(piece)))
+        return found
+
+    @cached_property
+    def to_read(self) -> Sequence[int]:
+        """The positions of the prompt that are in no cached piece."""
+        ends = [0, *(start + len(piece) for start, piece in self.cached)]
+        starts = [*(start for start, _ in self.cached), self.length]
+        gaps = [range(*gap) for gap in zip(ends, starts, strict=True)]
+        return gaps[0] if len(gaps) == 1 else [at for gap in gaps for at in gap]
+
 
 @dataclass(frozen=True, eq=False)
 class Stats:
@@ -256,7 +299,7 @@ class Reply:
 
     ids: tuple[int, ...]
     """The reply's tokens; for a mean feed the nearest token of each mean (the token itself if one-hot)."""
-    finish: Literal["stop", "stop_text", "length"]
+    finish: Finish
     usage: Usage
     rows: dict[str, torch.Tensor] = field(default_factory=dict)
     """The mean embeddings (n, E) of a mean feed, by table key."""
@@ -269,29 +312,32 @@ class Reply:
     """The inputs (m, E) of the latent steps; None if there were none."""
 
 
-@dataclass
-class Statistics:
-    """Counts since the engine started; only its own thread writes them."""
+def position_keys(request: Request, dtype: torch.dtype) -> list[bytes]:
+    """Return one key for each position of the prompt; rows count as cast to `dtype`, in which the model computes."""
+    keys: list[bytes] = []
+    for piece in request.prompt:
+        if isinstance(piece, Cached):
+            keys += [b"k" + piece.digest + i.to_bytes(4, "big") for i in range(len(piece))]
+        else:
+            keys += id_keys(piece.ids) if isinstance(piece, Ids) else row_keys(piece.rows.to(dtype))
+    for edit in request.edits:
+        what = (b"e" if edit.how == "add" else edit.how.encode()) + edit.layer.to_bytes(2, "big")
+        for at, digest in enumerate(row_digests(edit.delta), edit.at):
+            keys[at] += what + digest
+    return keys
 
-    requests: int = 0
-    """Requests that have left: finished, failed or cancelled."""
-    running: int = 0
-    """Sequences that have a slot now."""
-    prompt: int = 0
-    """Positions of prompts that were admitted."""
-    reused: int = 0
-    """Positions of these prompts that were not read: from the prefix cache, or cached pieces."""
-    passes: int = 0
-    """Forward passes over prompts."""
-    steps: int = 0
-    """Forward passes of sequences that decode."""
-    stepped: int = 0
-    """Sequences summed over all steps: stepped / steps is the mean width."""
-    widest: int = 0
-    """The largest number of sequences that decoded together."""
-    restarts: int = 0
-    """Requests that were restarted because memory ran out or a pass failed."""
-    cache: int = 0
-    """Bytes of keys and values now: the KV cache and the prefixes."""
-    cache_peak: int = 0
-    """The largest value of `cache` so far."""
+
+def id_keys(ids: Sequence[int]) -> list[bytes]:
+    """Return the keys of positions that were read as token ids."""
+    return [b"i" + id.to_bytes(4, "big") for id in ids]
+
+
+def row_keys(rows: torch.Tensor) -> list[bytes]:
+    """Return the keys of positions that were read as embedding rows (n, E)."""
+    return [b"r" + digest for digest in row_digests(rows)]
+
+
+def row_digests(rows: torch.Tensor) -> list[bytes]:
+    """Return a digest of 128 bits for each row (n, w)."""
+    words = rows.detach().cpu().contiguous().view(torch.int16).numpy()  # numpy has no bfloat16
+    return [blake2b(row.tobytes(), digest_size=DIGEST).digest() for row in words]

@@ -10,9 +10,8 @@ from functools import partial
 import torch
 from torch import nn
 
-from sottovoce.models.engine.decode import Choices, choose
-from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.plan import Plan
+from sottovoce.models.engine.batch import Batch, Choices
+from sottovoce.models.engine.cache import KVCache, whole_rounds
 from sottovoce.models.engine.request import Cached, How, Ids, Piece, Rows, Thinking
 from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface.devices import upload
@@ -20,7 +19,6 @@ from sottovoce.models.huggingface.layers import Change
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import FINAL, Reading
 
-ROUND = 64  # exact passes attend to a multiple of this many columns, and cache prefixes in such blocks
 SHORTEST_THOUGHT = 1e-6  # as in the published code of LatentMAS: nothing is divided by less
 SHORTEST = 256  # columns of a captured step: attending to a few more costs less than another capture
 
@@ -29,22 +27,8 @@ Addition = tuple[int, int, torch.Tensor, How]
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Sequences in adjacent slots, and how many positions of each a pass reads."""
-
-    sequences: list[Sequence]
-    first: int
-    """The slot of the first sequence."""
-    num_tokens: list[int]
-    """Positions to read: of prompts, or 1 for each decoding sequence."""
-    prompts: bool
-    plan: Plan
-    """The sequences that are chosen for: all but those whose prompts are not read to their ends."""
-
-
-@dataclass(frozen=True)
 class StepOutput:
-    """The output of a pass, on the device; it concerns the sequences of a plan."""
+    """The output of a pass, on the device, for the sequences that are chosen for."""
 
     choices: Choices | None
     """The choices for those who speak; None if nobody does."""
@@ -66,33 +50,33 @@ class Runner:
 
         `ahead` passes before this one have not been noted yet in the sequences.
         """
-        network, plan = self._network, batch.plan
+        network = self._network
         if batch.prompts:
             for slot, sequence in enumerate(batch.sequences, batch.first):
-                for column, piece, start in sequence.reading.to_paste:
+                for column, piece, start in sequence.to_paste:
                     cache.insert(slot, column, piece, start, network.rotary)
             reading = self._prompts(batch, cache)
-            seen = network.forward(reading, plan.layers, changes_of(batch, reading.inputs.shape[1]))
+            seen = network.forward(reading, batch.layers, changes_of(batch, reading.inputs.shape[1]))
         else:
-            seen = network.step(self._step(plan, cache, ahead), plan.layers)
-        if not plan.sequences:
+            seen = network.step(self._step(batch, cache, ahead), batch.layers)
+        if not batch.chosen:
             return StepOutput(None, {}, [])
         at = self._places(batch)
         logits, states = seen.logits.to(network.device), seen.states  # of a spread model, from its last device
         if at is not None:
             logits, states = logits[at], _rows(states, at)
-        thoughts = [self._thought(plan.sequences[i], states[FINAL][i]) for i in plan.thinking]
-        if not plan.speakers:
+        thoughts = [self._thought(batch.chosen[i], states[FINAL][i]) for i in batch.thinking]
+        if not batch.speakers:
             return StepOutput(None, {}, thoughts)
         if thoughts:
-            speaking = upload(plan.speaking, logits.device)
+            speaking = upload(batch.speaking, logits.device)
             logits, states = logits[speaking], _rows(states, speaking)
-        choices = choose(network.table, plan, logits, self._at_least, ahead)
-        plan.mean_rows, plan.inputs = choices.mean_rows, self._next_inputs(choices) if plan.feeds else None
+        choices = batch.choose(logits, self._at_least, ahead)
+        batch.mean_rows, batch.inputs = choices.mean_rows, self._next_inputs(choices) if batch.feeds else None
         return StepOutput(choices, states, thoughts)
 
     def _next_inputs(self, choices: Choices) -> torch.Tensor:
-        """Return the next inputs of a plan's sequences, ids (b,) or rows (b, E), without waiting for the device."""
+        """Return the next inputs of those who speak, ids (b,) or rows (b, E), without waiting for the device."""
         inputs, own = choices.tokens, self._network.table.key
         if not choices.mean_rows:
             return inputs
@@ -104,12 +88,12 @@ class Runner:
         return inputs
 
     def _places(self, batch: Batch) -> slice | torch.Tensor | None:
-        """Return the rows of a pass that belong to the batch's plan; None for all."""
-        n = len(batch.plan.sequences)
+        """Return the rows of a pass that are chosen for; None for all."""
+        n = len(batch.chosen)
         if n == len(batch.sequences):
             return slice(n) if self._exact or self._network.uses_cuda_graphs else None
         places = {id(each): i for i, each in enumerate(batch.sequences)}
-        return upload([places[id(each)] for each in batch.plan.sequences], self._network.device)
+        return upload([places[id(each)] for each in batch.chosen], self._network.device)
 
     def _thought(self, sequence: Sequence, state: torch.Tensor) -> torch.Tensor:
         assert sequence.request.thinking is not None, "it thinks"
@@ -122,7 +106,7 @@ class Runner:
         which reads id 0 at position 0 and is written to the spare column.
         """
         sequences, n, device = batch.sequences, max(batch.num_tokens), self._network.device
-        read = [each.reading.ahead for each in sequences]
+        read = [each.ahead for each in sequences]
         pads = [n - len(at) for at in read]
         end = max(at[-1] for at in read) + 1
         return Reading(
@@ -131,20 +115,18 @@ class Runner:
             upload([[cache.columns] * pad + list(at) for at, pad in zip(read, pads, strict=True)], device),
             torch.arange(whole_rounds(end) if self._exact else end, device=device),
             cache.window(batch.first, batch.first + len(sequences)),
-            plain=not self._exact
-            and not any(pads)
-            and not any(each.filled or each.reading.to_paste for each in sequences),
+            plain=not self._exact and not any(pads) and not any(each.filled or each.to_paste for each in sequences),
             hidden=hidden_columns(sequences, whole_rounds(end) if self._exact else end, device),
         )
 
-    def _step(self, plan: Plan, cache: KVCache, ahead: int) -> Reading:
+    def _step(self, batch: Batch, cache: KVCache, ahead: int) -> Reading:
         """Return one input for each of the sequences in slots 0 .. b.
 
         Queries beyond the number of sequences read nothing that counts.
         """
-        sequences, device = plan.sequences, self._network.device
+        sequences, device = batch.sequences, self._network.device
         filled = [each.filled + ahead for each in sequences]
-        inputs = _step_inputs(self._network, sequences) if plan.inputs is None else plan.inputs
+        inputs = _step_inputs(self._network, sequences) if batch.inputs is None else batch.inputs
         queries, end = self._shape(inputs, max(filled) + 1, cache)
         idle = queries - len(sequences)
         if idle:
@@ -167,17 +149,12 @@ class Runner:
         return len(inputs), columns
 
 
-def whole_rounds(columns: int) -> int:
-    """Return the next multiple of ROUND."""
-    return -(-columns // ROUND) * ROUND
-
-
 def _prompt_inputs(
     network: Network, sequences: list[Sequence], read: abc.Sequence[abc.Sequence[int]], n: int
 ) -> torch.Tensor:
     """Return ids (b, n), or embeddings (b, n, E) if any sequence has latent pieces."""
     if not any(isinstance(piece, Rows) for each in sequences for piece in each.request.prompt):
-        taken = [[each.reading.inputs[i] for i in at] for each, at in zip(sequences, read, strict=True)]
+        taken = [[each.request.inputs[i] for i in at] for each, at in zip(sequences, read, strict=True)]
         return upload([[0] * (n - len(ids)) + ids for ids in taken], network.device)
     latent = [embedded(network, each.request.prompt)[list(at)] for each, at in zip(sequences, read, strict=True)]
     return torch.stack([nn.functional.pad(rows, (0, 0, n - len(rows), 0)) for rows in latent])
@@ -216,7 +193,7 @@ def changes_of(batch: Batch, n: int) -> abc.Mapping[int, Change]:
     """Return changes of layer outputs (b, n, H) that add the prompts' deltas at their positions, in float32."""
     by_layer: dict[int, list[Addition]] = {}
     for i, sequence in enumerate(batch.sequences):
-        ahead = sequence.reading.ahead
+        ahead = sequence.ahead
         for edit in sequence.request.edits:
             a, b = (bisect_left(ahead, at) for at in (edit.at, edit.at + len(edit.delta)))
             if a < b:
@@ -253,8 +230,8 @@ def hidden_columns(
     """Return the columns (b, end) that layers must not see, by layer; the other layers see all."""
     masks: dict[tuple[tuple[tuple[int, int], ...], ...], torch.Tensor] = {}
     found: dict[int, torch.Tensor] = {}
-    for layer in {layer for each in sequences for layer in each.reading.hidden}:
-        ranges = tuple(each.reading.hidden.get(layer, ()) for each in sequences)
+    for layer in {layer for each in sequences for layer in each.request.hidden}:
+        ranges = tuple(each.request.hidden.get(layer, ()) for each in sequences)
         if ranges not in masks:
             mask = torch.zeros(max(rows, len(sequences)), end, dtype=torch.bool)
             for i, hidden in enumerate(ranges):

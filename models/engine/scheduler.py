@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import logging
 from collections import abc, deque
+from dataclasses import dataclass
 from itertools import takewhile
-
-from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.core.text import amount
-from sottovoce.models.engine.cache_manager import CacheManager, Limits
-from sottovoce.models.engine.plan import Plan
-from sottovoce.models.engine.prefix_cache import chain
+from sottovoce.models.engine.batch import Batch
+from sottovoce.models.engine.cache import ROUND, CacheManager, Limits, chain
 from sottovoce.models.engine.recorder import Pending
-from sottovoce.models.engine.request import Reply, Statistics
-from sottovoce.models.engine.runner import ROUND, Batch
-from sottovoce.models.engine.sequence import Job, Sequence, let_go
+from sottovoce.models.engine.request import Reply, Request
+from sottovoce.models.engine.sequence import Sequence, let_go
 from sottovoce.models.huggingface.devices import out_of_memory
 from sottovoce.models.huggingface.network import Network
 
@@ -32,33 +29,54 @@ MIN_SHARED_PREFIX = 8  # positions: for a shorter common beginning of two prompt
 PASSES_BEFORE_GROWTH = 256  # passes after memory ran out until twice as many sequences are tried
 
 
+@dataclass
+class Statistics:
+    """Counts since the engine started; only its own thread writes them."""
+
+    requests: int = 0
+    """Requests that have left: finished, failed or cancelled."""
+    running: int = 0
+    """Sequences that have a slot now."""
+    prompt: int = 0
+    """Positions of prompts that were admitted."""
+    reused: int = 0
+    """Positions of these prompts that were not read: from the prefix cache, or cached pieces."""
+    passes: int = 0
+    """Forward passes over prompts."""
+    steps: int = 0
+    """Forward passes of sequences that decode."""
+    stepped: int = 0
+    """Sequences summed over all steps: stepped / steps is the mean width."""
+    widest: int = 0
+    """The largest number of sequences that decoded together."""
+    restarts: int = 0
+    """Requests that were restarted because memory ran out or a pass failed."""
+    cache: int = 0
+    """Bytes of keys and values now: the KV cache and the prefixes."""
+    cache_peak: int = 0
+    """The largest value of `cache` so far."""
+
+
 class Scheduler:
     """The running and waiting requests of one network. One thread uses it."""
 
-    def __init__(
-        self,
-        network: Network,
-        tokenizer: PreTrainedTokenizerBase,
-        limits: Limits,
-        statistics: Statistics,
-    ) -> None:
+    def __init__(self, network: Network, limits: Limits, statistics: Statistics) -> None:
         """Start empty; no memory is allocated before the first sequence."""
-        self.waiting: deque[Job] = deque()
+        self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
         """Sequence i has slot i."""
         self.decoding = 0
         """Number of decoding sequences; they come first."""
         self.caches = CacheManager(network, limits)
         self._network, self._limits, self._statistics = network, limits, statistics
-        self._tokenizer, self._version = tokenizer, network.version
-        self._pending = Pending(network.table)
-        self._plan: Plan | None = None
-        """That of the decoding steps, until the sequences change."""
+        self._version, self._pending = network.version, Pending(network.table)
+        self._steps: Batch | None = None
+        """The batch of the decoding steps, until its sequences change."""
         self._prompts_next = True
         self._most, self._passes_since_failure = limits.slots, 0
         """Maximum number of sequences at a time, lower for a while after memory ran out; and the passes since then."""
-        self._suspects: set[Job] = set()
-        """Jobs of which one caused a failed pass: until all have ended, one job runs at a time."""
+        self._suspects: set[Sequence] = set()
+        """Sequences of which one caused a failed pass: until all have ended, one runs at a time."""
 
     @property
     def busy(self) -> bool:
@@ -73,24 +91,23 @@ class Scheduler:
         self._admit()
         prompts = len(self.running) > self.decoding and (self._prompts_next or not self.decoding)
         self._prompts_next = not prompts
-        return self._prompts() if prompts else self._step()
-
-    def _step(self) -> Batch:
-        self._plan = self._plan or Plan(self.running[: self.decoding], self._pending)
-        return Batch(self._plan.sequences, 0, [1] * self.decoding, False, self._plan)
+        if prompts:
+            return self._prompts()
+        self._steps = self._steps or Batch(self.running[: self.decoding], self._pending)
+        return self._steps
 
     def steady(self, batch: Batch) -> bool:
         """Return True if the next pass has the same sequences, unless one of them stops with the tokens of this one."""
-        same = batch.plan is self._plan and batch.plan.foreseen and len(self.running) == self.decoding
+        same = batch is self._steps and batch.foreseen and len(self.running) == self.decoding
         full = not self.waiting or self.decoding >= self._most
         same_model = self._network.version == self._version and not self._network.hooked
         return same and full and same_model and all(each.goes_on for each in self.running)
 
-    def end_plan(self) -> None:
+    def end_steps(self) -> None:
         """Give the decoding sequences what was recorded, before any of them leaves its place."""
-        if self._plan is not None:
-            self._plan.end()
-            self._plan = None
+        if self._steps is not None:
+            self._steps.end()
+            self._steps = None
 
     def _prompts(self) -> Batch:
         """Return one chunk of the unread prompts, divided among them."""
@@ -100,16 +117,15 @@ class Scheduler:
             sequences = sequences[:1]
         # An exact chunk ends where one of a prompt without a cached beginning does, so that sums have one order.
         block = ROUND if self._limits.exact else 0
-        read = [each.reading.take_chunk(each.filled, chunk, block) for each in sequences]
-        done = [each for each, n in zip(sequences, read, strict=True) if each.after(n) >= each.length]
-        return Batch(sequences, first, read, True, Plan(done, self._pending))
+        read = [each.take_chunk(chunk, block) for each in sequences]
+        return Batch(sequences, self._pending, first, read)
 
     def _let_decode(self) -> None:
         """Move sequences that have read their prompts to the end of the decoding ones."""
         running = self.running
         for i in range(self.decoding, len(running)):
             if running[i].filled >= running[i].length:
-                self.end_plan()
+                self.end_steps()
                 to = self.decoding
                 if i != to:
                     self.caches.kv.swap(i, to, max(running[i].filled, running[to].filled))
@@ -129,58 +145,61 @@ class Scheduler:
         """Start waiting requests in order; one that shares its beginning with a prompt being read waits for it."""
         if not self.waiting:
             return
-        reading, held = self.running[self.decoding :], list[Job]()
-        coming = {digest: each.length - each.filled for each in reading for digest in each.job.blocks}
+        reading, held = self.running[self.decoding :], list[Sequence]()
+        coming = {digest: each.length - each.filled for each in reading for digest in each.blocks}
         while self.waiting and len(self.running) < (1 if self._suspects else self._most):
-            job = self.waiting[0]
-            if self._shares(job, coming):
-                held.append(job)
-            elif self.caches.room_for(job, self.running, len(self.waiting) - 1):
-                sequence = self._start(job)
-                coming |= dict.fromkeys(job.blocks, sequence.length - sequence.filled)
+            sequence = self.waiting[0]
+            if self._shares(sequence, coming):
+                held.append(sequence)
+            elif self._has_room(sequence):
+                self._start(sequence)
+                coming |= dict.fromkeys(sequence.blocks, sequence.length - sequence.filled)
             elif self.running:
                 break
             else:
-                self._done(job, self._too_large(job))
+                self._done(sequence, self._too_large(sequence.request))
             self.waiting.popleft()
         self.waiting.extendleft(reversed(held))
 
-    def _shares(self, job: Job, coming: abc.Mapping[bytes, int]) -> bool:
+    def _has_room(self, sequence: Sequence) -> bool:
+        running, used = [each.request for each in self.running], [each.filled for each in self.running]
+        return self.caches.room_for(sequence.request, running, used, len(self.waiting) - 1)
+
+    def _shares(self, sequence: Sequence, coming: abc.Mapping[bytes, int]) -> bool:
         """Return True if a prompt being read will soon serve this one, or serve at least half of its unread part.
 
         `coming` has the blocks of those prompts, with the number of positions that are still to be read of each.
         """
         prefixes = self.caches.prefixes
-        known = prefixes.known(job.blocks)
-        shared = list(takewhile(coming.__contains__, job.blocks[known:]))
+        known = prefixes.known(sequence.blocks)
+        shared = list(takewhile(coming.__contains__, sequence.blocks[known:]))
         if len(shared) * prefixes.block < MIN_SHARED_PREFIX or not prefixes.budget or self._network.hooked:
             return False
         soon = coming[shared[0]] <= MAX_PREFILL_TOKENS
-        return soon or 2 * len(shared) * prefixes.block >= job.request.length - known * prefixes.block
+        return soon or 2 * len(shared) * prefixes.block >= sequence.length - known * prefixes.block
 
-    def _start(self, job: Job) -> Sequence:
-        sequence = Sequence(job, self._tokenizer, len(self._network.layers) - 1, self._pending)
+    def _start(self, sequence: Sequence) -> None:
+        sequence.start(self._pending, len(self._network.layers) - 1)
         sequence.private = self._network.hooked
         if not sequence.private:
             slot = len(self.running)
-            sequence.filled = sequence.reused = self.caches.prefixes.restore(job.blocks, self.caches.kv, slot)
+            sequence.filled = sequence.reused = self.caches.prefixes.restore(sequence.blocks, self.caches.kv, slot)
         self.running.append(sequence)
         self._statistics.prompt += sequence.length
         self._statistics.reused += sequence.reused
         counts = sequence.length, sequence.reused, len(self.running) - 1
         LOGGER.info("reads a prompt of %d tokens, %d of them known, beside %d others", *counts)
-        return sequence
 
-    def _too_large(self, job: Job) -> EngineError:
+    def _too_large(self, request: Request) -> EngineError:
         return EngineError(
-            f"a prompt of {job.request.length} tokens and a reply of up to {job.request.stop.max_new} need "
-            f"{amount(self.caches.alone_takes(job))} for keys and values, but the budget is "
+            f"a prompt of {request.length} tokens and a reply of up to {request.stop.max_new} need "
+            f"{amount(self.caches.alone_takes(request))} for keys and values, but the budget is "
             f"{amount(self.caches.budget)}; shorten the prompt, lower max_tokens, or raise it (`memory`)"
         )
 
     def finish(self, sequence: Sequence) -> None:
         """Remove a sequence that ended, for whatever reason."""
-        self.end_plan()
+        self.end_steps()
         if sequence.finish is not None and not self._limits.exact:
             self.remember(sequence, replied=True)
         if sequence.finish is not None and sequence.error is None:
@@ -189,33 +208,33 @@ class Scheduler:
             except Exception as error:  # memory may be too short
                 sequence.fail(error)
         self._remove(sequence)
-        self._done(sequence.job, sequence.reply())
+        self._done(sequence, sequence.reply())
 
     def remember(self, sequence: Sequence, *, replied: bool) -> None:
         """Cache its prompt for others, or with `replied` all that it read."""
         if not self.caches.prefixes.budget or sequence.private:
             return
-        keys = sequence.keys() if replied else sequence.job.keys
-        digests = chain(keys, self._limits.block, sequence.job.blocks)
+        keys = sequence.keys() if replied else sequence.prompt_keys
+        digests = chain(keys, self._limits.block, sequence.blocks)
         self.caches.prefixes.store(digests, self.caches.kv, self.running.index(sequence))
 
     def _drop_cancelled(self) -> None:
-        for sequence in [each for each in self.running if each.job.future.done() or each.error]:
+        for sequence in [each for each in self.running if each.future.done() or each.error]:
             sequence.finish = None
             self.finish(sequence)
-        gone = dict.fromkeys(job for job in self.waiting if job.future.done())  # checked once: it may change any time
+        gone = dict.fromkeys(each for each in self.waiting if each.future.done())  # checked once: it may change
         if gone:
-            self.waiting = deque(job for job in self.waiting if job not in gone)
-        for job in gone:
-            self._done(job, None)
+            self.waiting = deque(each for each in self.waiting if each not in gone)
+        for sequence in gone:
+            self._done(sequence, None)
 
-    def _done(self, job: Job, ended: Reply | SottovoceError | None) -> None:
-        self._suspects.discard(job)
+    def _done(self, sequence: Sequence, ended: Reply | SottovoceError | None) -> None:
+        self._suspects.discard(sequence)
         self._statistics.requests += 1
-        job.settle(ended)
+        sequence.settle(ended)
 
     def _remove(self, sequence: Sequence) -> None:
-        self.end_plan()
+        self.end_steps()
         at = self.running.index(sequence)
         if sequence.finish is None:  # failed, cancelled or sent back: its values may not be finite
             self.caches.kv.clear(at)
@@ -240,7 +259,7 @@ class Scheduler:
             self._most, self._passes_since_failure = -(-len(self.running) // 2), 0
             self._send_back(self.running[self._most :])
         elif len(sequences) > 1:
-            self._suspects.update(each.job for each in sequences)
+            self._suspects.update(sequences)
             self._send_back(sequences)
         else:
             sequences[0].fail(error)
@@ -250,15 +269,16 @@ class Scheduler:
         for sequence in sequences:
             sequence.finish = None
             self._remove(sequence)
+            sequence.start(self._pending, len(self._network.layers) - 1)  # drops what was recorded
         self._statistics.restarts += len(sequences)
-        self.waiting.extendleft(sequence.job for sequence in reversed(sequences))
+        self.waiting.extendleft(reversed(sequences))
 
     def count(self, batch: Batch) -> None:
         """Add a pass to the statistics."""
         statistics, n = self._statistics, len(batch.sequences)
         if batch.prompts:
             statistics.passes += 1
-            statistics.reused += sum(each.reading.pasted for each in batch.sequences)
+            statistics.reused += sum(each.pasted for each in batch.sequences)
         else:
             statistics.steps += 1
             statistics.stepped += n

@@ -1,62 +1,63 @@
-"""One request while it is read and decoded: its records, its stop conditions, and its reply."""
+"""One request on its way through the engine: its prompt, its records, its stop conditions, and its reply."""
 
 from __future__ import annotations
 
 import traceback
+from bisect import bisect_left
 from collections import abc
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import EngineError, SottovoceError
-from sottovoce.models.engine.constrained_decoding import Chosen, Effect, Finish, Free, constraint_of
-from sottovoce.models.engine.grammar import Grammar
-from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.prefix_cache import id_keys, row_keys
-from sottovoce.models.engine.prompt_reading import PromptReading
+from sottovoce.models.engine.cache import KVCache
+from sottovoce.models.engine.grammar import Chosen, Effect, Free, Grammar, constraint_of
 from sottovoce.models.engine.recorder import Pending, Recorder
-from sottovoce.models.engine.request import Cached, Ids, KeysValues, Origin, Piece, Reply, Request, Usage
+from sottovoce.models.engine.request import Cached, Finish, KeysValues, Origin, Reply, Request, Usage, id_keys, row_keys
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, overlapping, partial_stop, settled
 
 
-@dataclass(eq=False)
-class Job:
-    """A request on its way through the engine; it may be restarted as a new sequence several times."""
-
-    request: Request
-    future: Future[Reply]
-    keys: abc.Sequence[bytes] = ()
-    """Keys of the prompt's positions, for the prefix cache."""
-    blocks: abc.Sequence[bytes] = ()
-    """Digests of the prompt's blocks before its last position, which is never taken from the cache."""
-    grammar: Grammar | None = None
-    """The grammar of the response format."""
-    on_text: abc.Callable[[str], None] | None = None
-    """Called from the engine's thread with the reply's text so far whenever it grows."""
-
-    def settle(self, ended: Reply | SottovoceError | None) -> None:
-        """Set the future's result, or notify callers that wait for several futures that it was cancelled."""
-        future = self.future
-        if (future.done() and not future.cancelled()) or not future.set_running_or_notify_cancel():
-            return
-        if isinstance(ended, Reply):
-            future.set_result(ended)
-        else:
-            future.set_exception(ended or EngineError("the request was cancelled"))
-
-
 class Sequence:
-    """A request that was admitted."""
+    """A request and the future of its reply; it may be started several times."""
 
-    def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int, pending: Pending) -> None:
-        """`pending` takes means whose tokens are not looked up yet."""
-        self.job, self.request, self.length = job, job.request, job.request.length
-        self.reading = PromptReading(job.request)
+    def __init__(
+        self,
+        request: Request,
+        tokenizer: PreTrainedTokenizerBase,
+        keys: abc.Sequence[bytes] = (),
+        blocks: abc.Sequence[bytes] = (),
+        grammar: Grammar | None = None,
+        on_text: abc.Callable[[str], None] | None = None,
+    ) -> None:
+        """Keep the request; `start` begins it.
+
+        Args:
+            request: The request.
+            tokenizer: Decodes the reply.
+            keys: Keys of the prompt's positions, for the prefix cache.
+            blocks: Digests of the prompt's blocks before its last position, which is never taken from the cache.
+            grammar: The grammar of the response format.
+            on_text: Called from the engine's thread with the reply's text so far whenever it grows.
+        """
+        self.request, self.length = request, request.length
+        self.future: Future[Reply] = Future()
+        self.prompt_keys, self.blocks, self._grammar, self._on_text = keys, blocks, grammar, on_text
+        self._detokenizer = Detokenizer(tokenizer, special=request.stop.special)
+        self._stop_ids, self._by_argmax = frozenset(request.stop.ids), request.stop.by == "argmax"
+        self.reads_along = on_text is not None or bool(request.stop.texts) or grammar is not None
+        """True if its text is needed at every step: for streaming, stop strings or a response format."""
+
+    def start(self, pending: Pending, last_layer: int) -> None:
+        """Begin, or begin again; `pending` takes means whose tokens are not looked up yet."""
+        self.ahead: abc.Sequence[int] = ()
+        """Positions of the prompt that the next pass reads."""
+        self.to_paste: list[tuple[int, Cached, int]] = []
+        """Cached pieces that the next pass pastes: from which column, and from which of their positions on."""
         self.filled = self.reused = 0
         """Columns in use in its slot, and how many of the prompt's columns came from the prefix cache."""
         self.private = False
@@ -69,25 +70,55 @@ class Sequence:
         self.thoughts: list[torch.Tensor] = []
         """The inputs (E,) of the latent steps so far."""
         self._cache: KeysValues | None = None
-        stop, record, feed = job.request.stop, job.request.record, job.request.feed
-        self._uniforms = Uniforms(job.request.sampling.seed)
         self.finish: Finish | None = None
         self.error: SottovoceError | None = None
-        self._detokenizer = Detokenizer(tokenizer, special=stop.special)
-        self._text = TextStream(self._detokenizer)
-        grammar = job.grammar
-        self.constraint = constraint_of(grammar, stop.max_new, self._detokenizer.text) if grammar else None
+        self._uniforms, self._text = Uniforms(self.request.sampling.seed), TextStream(self._detokenizer)
+        grammar, record, feed = self._grammar, self.request.record, self.request.feed
+        most, decode = self.request.stop.max_new, self._detokenizer.text
+        self.constraint = constraint_of(grammar, most, decode) if grammar else None
         """The state of constrained decoding; None without a response format."""
         self._own_table, self._shown = pending.table.key, 0
         tables = (pending.table.key, *(each.key for each in feed.tables)) if feed.kind == "mean" else ()
         self.recorder = Recorder(record, pending, last_layer if record.final_norm else None, tables)
-        self.reads_along = job.on_text is not None or bool(stop.texts) or grammar is not None
-        """True if its text is needed at every step: for streaming, stop strings or a response format."""
-        self._stop_ids, self._by_argmax = frozenset(stop.ids), stop.by == "argmax"
+
+    def settle(self, ended: Reply | SottovoceError | None) -> None:
+        """Set the future's result, or notify callers that wait for several futures that it was cancelled."""
+        future = self.future
+        if (future.done() and not future.cancelled()) or not future.set_running_or_notify_cancel():
+            return
+        if isinstance(ended, Reply):
+            future.set_result(ended)
+        else:
+            future.set_exception(ended or EngineError("the request was cancelled"))
+
+    def take_chunk(self, most: int, block: int = 0) -> int:
+        """Set what the next pass reads of the prompt, with the cached pieces before and between; return the positions.
+
+        With a `block`, it reads no further than a multiple of it, and only up to the next cached piece.
+        """
+        filled, to_read = self.filled, self.request.to_read
+        first = bisect_left(to_read, filled)
+        self.ahead = to_read[first : first + most]
+        if block:
+            start = self.ahead[0]
+            ahead = to_read[first : first + block - start % block]
+            self.ahead = [at for i, at in enumerate(ahead, start) if at == i]
+        end = self.ahead[-1]
+        self.to_paste = [
+            (max(start, filled), piece, max(filled - start, 0))
+            for start, piece in self.request.cached
+            if start < end and filled < start + len(piece)
+        ]
+        return len(self.ahead)
+
+    @property
+    def pasted(self) -> int:
+        """Number of positions that the next pass pastes."""
+        return sum(len(piece) - first for _, piece, first in self.to_paste)
 
     def after(self, n: int) -> int:
         """Return the filled columns after a pass over n positions."""
-        return self.filled + n if self.filled >= self.length else self.reading.ahead[-1] + 1
+        return self.filled + n if self.filled >= self.length else self.ahead[-1] + 1
 
     @property
     def thinks(self) -> bool:
@@ -112,7 +143,7 @@ class Sequence:
     @property
     def goes_on(self) -> bool:
         """True if it decodes for two more passes at least, unless it stops."""
-        return self.finish is None and self.n + 1 < self.request.stop.max_new and not self.job.future.done()
+        return self.finish is None and self.n + 1 < self.request.stop.max_new and not self.future.done()
 
     def uniform(self, ahead: int = 0) -> float:
         """Return the uniform number for drawing the next token, or one that comes `ahead` tokens after it."""
@@ -154,9 +185,9 @@ class Sequence:
     def read(self, n: int) -> None:
         """Note that n more positions were read, of the prompt or of the reply."""
         if self.filled < self.length:
-            self.reused += self.reading.pasted
+            self.reused += self.pasted
             self.filled = self.after(n)
-            self.reading.to_paste.clear()
+            self.to_paste.clear()
         else:
             self.filled += n
 
@@ -164,7 +195,7 @@ class Sequence:
         """Return the keys of all positions read so far."""
         fed = max(self.filled - self.length, 0)
         thoughts = self.thoughts[:fed]
-        keys, n = [*self.job.keys, *(row_keys(torch.stack(thoughts)) if thoughts else ())], fed - len(thoughts)
+        keys, n = [*self.prompt_keys, *(row_keys(torch.stack(thoughts)) if thoughts else ())], fed - len(thoughts)
         if self.request.feed.kind == "token":
             return [*keys, *id_keys(self.recorder.ids[:n])]
         means = self.recorder.mean_rows(n)  # each is recorded before it is read
@@ -203,8 +234,8 @@ class Sequence:
             self.finish = "length"
         if self.finish and self.complete is not None:
             self.n = self.complete
-        if self.job.on_text is not None:
-            self._show(self.job.on_text)
+        if self._on_text is not None:
+            self._show(self._on_text)
 
     def fail(self, error: Exception) -> None:
         """End without a reply; the values read may not be finite."""
@@ -212,7 +243,7 @@ class Sequence:
 
     def take_cache(self, kv: KVCache, slot: int) -> None:
         """Copy the keys and values that are recorded of its slot."""
-        counts: list[tuple[Origin, int]] = [(_origin(piece), len(piece)) for piece in self.request.prompt]
+        counts: list[tuple[Origin, int]] = [(piece.origin, len(piece)) for piece in self.request.prompt]
         counts += [("thoughts", len(self.thoughts)), ("words", self.n)]
         origins = [origin for origin, n in counts for _ in range(n)]
         wanted = self.request.record.cache
@@ -274,12 +305,6 @@ class Sequence:
             cache=self._cache,
             thoughts=torch.stack(self.thoughts).cpu() if self.thoughts else None,
         )
-
-
-def _origin(piece: Piece) -> Origin:
-    if isinstance(piece, Cached):
-        return "received"
-    return piece.origin if isinstance(piece, Ids) else "prompt"
 
 
 def failure(error: BaseException) -> SottovoceError:

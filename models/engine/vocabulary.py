@@ -5,6 +5,7 @@ llguidance compiles a response format and follows a reply byte by byte; a mask h
 
 from __future__ import annotations
 
+import json
 import string
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.models.huggingface.text import BROKEN
 
 FOUND = "failed to compile JSON schema: "  # precedes llguidance's reason for refusing a schema
@@ -37,6 +39,14 @@ FILLS = b"n", b"0", b'"', b"\x80", b"\x80\x80", b"\xa0\x80", b"\x80\x80\x80", b"
 State = tuple[tuple[int, ...], LLMatcher]
 """Some tokens, and the matcher after them."""
 Ids = NDArray[np.int64]
+LONGEST = 4096  # tokens; longer completions are not searched for
+JSON = {  # no spaces but those of `json.dumps`: a model could repeat them forever
+    "whitespace_flexible": False,
+    "item_separator": ", ",
+    "key_separator": ": ",
+    # Half of a surrogate pair is not valid text, and models write \boxed and \frac.
+    "json_allowed_escapes": '"\\nrt',
+}
 
 
 class Vocabulary:
@@ -94,12 +104,12 @@ class Vocabulary:
         """Return True if the format is complete after these tokens."""
         return matcher.validate_tokens([*path, self._eos]) == len(path) + 1
 
-    def completion(self, matcher: LLMatcher, most: int, *, json: bool) -> tuple[int, ...] | None:
+    def completion(self, matcher: LLMatcher, most: int, *, closes_json: bool) -> tuple[int, ...] | None:
         """Return a completion of at most `most` tokens, () if the format is complete; None if none was found.
 
         A beam search that tries tokens that close JSON first, so that it always finds a completion of a schema. Other
-        single characters are tried only if `json` is false. It fails for a pattern that requires certain letters after
-        any number of others.
+        single characters are tried only if `closes_json` is false. It fails for a pattern that requires certain letters
+        after any number of others.
         """
         beam: list[State] = [((), matcher.deep_copy())]
         best: tuple[int, ...] | None = None
@@ -107,13 +117,20 @@ class Vocabulary:
             for path, at in beam:
                 if at.is_accepting() and len(path) <= most:
                     best, most = path, len(path) - 1
-            rows = [self._behind(*state, most, json) for state in beam if not state[1].is_accepting()]
+            rows = [self._behind(*state, most, closes_json) for state in beam if not state[1].is_accepting()]
             # The best step of each state, then the second best: the most direct way to the end stays first.
             alike: dict[tuple[bytes, int], State] = {}
             for state in (state for row in zip_longest(*rows) for state in row if state is not None):
                 alike.setdefault(self._standing(*state), state)
             beam = list(alike.values())[:BEAM]
         return best
+
+    def length(self, choice: str, form: Form) -> int:
+        """Return the number of tokens that a choice of a format needs."""
+        path = self.completion(self.matcher(_lark(json.dumps(choice), form)), LONGEST, closes_json=False)
+        if path is None:
+            raise UsageError(f"the model's tokenizer cannot write the choice {choice!r}; reword it")
+        return len(path)
 
     def rest_of(self, path: tuple[int, ...], id: int, matcher: LLMatcher) -> tuple[int, ...] | None:
         """Return the rest of a completion after a token: all of it or what the token leaves; None if neither fits.
@@ -142,13 +159,13 @@ class Vocabulary:
         """
         return bytes(matcher.compute_bitmask()), self.text(path).count(b"\n")
 
-    def _behind(self, path: tuple[int, ...], matcher: LLMatcher, most: int, json: bool) -> list[State]:
+    def _behind(self, path: tuple[int, ...], matcher: LLMatcher, most: int, closes_json: bool) -> list[State]:
         """Return the possible next states, the most promising first."""
-        steps = (step for step in self._steps(matcher, json) if len(path) + len(step) <= most)
+        steps = (step for step in self._steps(matcher, closes_json) if len(path) + len(step) <= most)
         behind = ((step, self.after(matcher, step)) for step in steps)
         return [((*path, *step), at) for step, at in behind if at is not None]
 
-    def _steps(self, matcher: LLMatcher, json: bool) -> Iterator[Sequence[int]]:
+    def _steps(self, matcher: LLMatcher, closes_json: bool) -> Iterator[Sequence[int]]:
         """Yield the steps to try next: the forced tokens, all tokens if there are few, or a selection of many."""
         forced = matcher.compute_ff_tokens()
         if forced and matcher.validate_tokens(forced) == len(forced):  # it may force tokens that cannot be written
@@ -158,7 +175,7 @@ class Vocabulary:
         open = int(mask.sum())
         in_text = 2 * open > len(mask)  # a quote closes a text, and a bracket closes brackets
         closing, longest = (ids[mask[ids]] for ids in (self._quotes if in_text else self._brackets, self._longest))
-        signs = self._signs[mask[self._signs]] if in_text and not json else self._signs[:0]
+        signs = self._signs[mask[self._signs]] if in_text and not closes_json else self._signs[:0]
         tried = np.concatenate([closing[:CLOSERS], longest[: FEW if open <= FEW else SOME], signs])
         for id in dict.fromkeys(tried.tolist()):
             yield (id,)
@@ -204,3 +221,24 @@ def _said(error: str) -> str:
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return told[0] if told else lines[0].rpartition(FOUND)[2].rpartition(" (in regex): ")[2]
+
+
+def grammar_text(form: Form) -> str:
+    """Return a response format as llguidance's grammar."""
+    if form.pattern is not None:
+        space = " " if _spaced(form) else ""
+        grammar = LLMatcher.grammar_from_regex(f"{space}(?:{form.pattern})")
+    elif form.schema is not None:
+        compact = {**form.schema, "x-guidance": {**JSON, **form.schema.get("x-guidance", {})}}
+        grammar = _lark(f"%json {json.dumps(compact)}", form)
+    else:
+        grammar = _lark(" | ".join(map(json.dumps, form.choices)), form)
+    return str(grammar)
+
+
+def _lark(rule: str, form: Form) -> str:
+    return str(LLMatcher.grammar_from_lark(f'start: " " body\nbody: {rule}' if _spaced(form) else f"start: {rule}"))
+
+
+def _spaced(form: Form) -> bool:
+    return form.spaced or bool(form.after)

@@ -1,7 +1,7 @@
 """The data of a forward pass: its inputs, the cache that a Hugging Face model sees, and its results.
 
 Tensors of equal shape are stored together: the keys and values of a usual model are one tensor
-(m, S, heads, C + 1, width), for S sequences of C columns; see `engine.kv_cache`.
+(m, S, heads, C + 1, width), for S sequences of C columns; see `engine.cache`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from sottovoce.models import Engine, Feed, Ids, LoadedModel, Reply, Request, Rows, assemble
-from sottovoce.models.engine.prefix_cache import PrefixCache
+from sottovoce.models.engine.cache import PrefixCache
 from sottovoce.models.huggingface.layers import hooked
 from tests.support import HIDDEN, VOCABULARY, close, ids, prompt_ids, request, tiny_model, tiny_tokenizer
 

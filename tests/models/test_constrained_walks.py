@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from sottovoce.core.response_format import Form
-from sottovoce.models.engine.constrained_decoding import Chosen, constraint_of
-from sottovoce.models.engine.grammar import Grammar, grammar_of
+from sottovoce.models.engine.grammar import Chosen, Grammar, constraint_of, grammar_of
 from tests.support import tiny_tokenizer
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections import abc
 from dataclasses import replace
 from functools import cached_property
 from types import SimpleNamespace
@@ -14,10 +13,10 @@ import torch
 
 from sottovoce.models import Engine, Feed, LoadedModel, Record, Request, Sampling, assemble
 from sottovoce.models.doctor import examine
-from sottovoce.models.engine.cache_manager import ROOM, Limits
+from sottovoce.models.engine.cache import ROOM, Limits
 from sottovoce.models.engine.loop import Loop
-from sottovoce.models.engine.request import Statistics
-from sottovoce.models.engine.sequence import Job
+from sottovoce.models.engine.scheduler import Statistics
+from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface.cuda_graphs import PATIENCE, WARM, CudaGraphs, Forward, Shape
 from sottovoce.models.huggingface.devices import without_cudnn
 from sottovoce.models.huggingface.network import Network
@@ -118,14 +117,14 @@ class Drawn(CudaGraphs):
         self.usual: list[Shape] = []
         self.replayed: list[Shape] = []
 
-    def step(self, reading: Reading, layers: Sequence[int]) -> Pass | None:
+    def step(self, reading: Reading, layers: abc.Sequence[int]) -> Pass | None:
         found = super().step(reading, layers)
         if found is None:
             self.usual.append((len(reading.inputs), len(reading.span)))
         return found
 
     def _capture(self, reading: Reading) -> Any:
-        def replay(reading: Reading, layers: Sequence[int]) -> Pass:
+        def replay(reading: Reading, layers: abc.Sequence[int]) -> Pass:
             self.replayed.append((len(reading.inputs), len(reading.span)))
             return self._forward(reading, layers)
 
@@ -157,8 +156,8 @@ def test_a_captured_step_serves_smaller_ones_for_a_while(feed: Feed) -> None:
 
 def test_steps_that_are_captured_begin_with_room_so_that_later_ones_need_no_other_memory() -> None:
     loaded = tiny_loaded()
-    loop = Loop(Stepped(loaded.model, VOCABULARY), loaded.tokenizer, Limits(64), Statistics())
-    loop.scheduler.waiting.append(Job(request("word"), Future()))
+    loop = Loop(Stepped(loaded.model, VOCABULARY), Limits(64), Statistics())
+    loop.scheduler.waiting.append(Sequence(request("word"), loaded.tokenizer))
     loop.step()
     assert (loop.scheduler.caches.kv.slots, loop.scheduler.caches.kv.columns) == ROOM
 

@@ -16,8 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import UNKNOWN, Form
 from sottovoce.models import Ids, Sampling, Stop, assemble
-from sottovoce.models.engine.constrained_decoding import Constrained, constraint_of
-from sottovoce.models.engine.grammar import Grammar, grammar_of
+from sottovoce.models.engine.grammar import Constrained, Grammar, constraint_of, grammar_of
 from tests.models.support import fresh
 from tests.support import request, tiny_loaded, tiny_model, tiny_tokenizer
 

@@ -9,8 +9,8 @@ import torch
 from transformers import DynamicCache
 
 from sottovoce.models import Edit, Ids, Request, Rows
-from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.prefix_cache import chain, position_keys
+from sottovoce.models.engine.cache import KVCache, chain
+from sottovoce.models.engine.request import position_keys
 from sottovoce.models.huggingface.family import cache_argument
 from sottovoce.models.huggingface.passes import CacheView, Kind, kinds_of
 from tests.models.support import POSITION

@@ -14,11 +14,10 @@ import torch
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import EngineError
 from sottovoce.models import Engine, Feed, LoadedModel, Record, Reply, Request, Rows, Sampling
-from sottovoce.models.engine.cache_manager import Limits
+from sottovoce.models.engine.cache import Limits
 from sottovoce.models.engine.loop import Loop, Worker
-from sottovoce.models.engine.request import Statistics
-from sottovoce.models.engine.scheduler import IDLE_PREFILL_FACTOR, MAX_PREFILL_TOKENS
-from sottovoce.models.engine.sequence import Job
+from sottovoce.models.engine.scheduler import IDLE_PREFILL_FACTOR, MAX_PREFILL_TOKENS, Statistics
+from sottovoce.models.engine.sequence import Sequence
 from tests.models.support import LIMIT, busy, fresh, living, plain, reads_as_plain, slots, spoiled, together, words
 from tests.support import HIDDEN, close, edit, request, rows, same_reply
 from tests.tables import some
@@ -67,8 +66,9 @@ def test_a_late_request_joins_those_that_decode_and_leaves_before_them() -> None
 
 def test_larger_slots_keep_what_was_generated_so_far() -> None:
     loaded = fresh()
-    loop = Loop(loaded.network, loaded.tokenizer, Limits(4), Statistics())
-    first, longer = Job(request(max_new=30, record=EVERYTHING), Future()), Job(request((words(300),), 4), Future())
+    loop = Loop(loaded.network, Limits(4), Statistics())
+    asked = request(max_new=30, record=EVERYTHING), request((words(300),), 4)
+    first, longer = (Sequence(each, loaded.tokenizer) for each in asked)
     loop.scheduler.waiting.append(first)
     for _ in range(12):
         loop.step()
@@ -107,11 +107,12 @@ def test_no_wait_for_requests_has_a_timeout(busy: bool) -> None:
     On a busy machine an engine then held a request until the next one came.
     """
     begin: Any = None  # no loop is made
-    worker, jobs = Worker(begin, None), [Job(request(), Future()) for _ in range(2)]
+    worker, tokenizer = Worker(begin, None), fresh().tokenizer
+    sequences = [Sequence(request(), tokenizer) for _ in range(2)]
     worker._queue = Untimed()
-    for job in jobs:
-        worker.take(job)
-    assert worker._gather(busy=busy) == jobs
+    for each in sequences:
+        worker.take(each)
+    assert worker._gather(busy=busy) == sequences
 
 
 def test_a_large_request_is_not_overtaken_for_ever_by_small_ones() -> None:
@@ -446,8 +447,10 @@ class Looked(Future[Reply]):
 @pytest.mark.parametrize("looks", range(8))
 def test_a_request_that_is_cancelled_between_any_two_looks_is_settled_once(looks: int) -> None:
     loaded, future = fresh(), Looked(looks)
-    batch = Loop(loaded.network, loaded.tokenizer, Limits(4), Statistics())
-    batch.scheduler.waiting.append(Job(request(max_new=2), future))
+    sequence = Sequence(request(max_new=2), loaded.tokenizer)
+    sequence.future = future
+    batch = Loop(loaded.network, Limits(4), Statistics())
+    batch.scheduler.waiting.append(sequence)
 
     while batch.scheduler.busy:
         batch.step()

@@ -11,7 +11,7 @@ import torch
 
 from sottovoce.core.errors import EngineError
 from sottovoce.models import Feed, Request, Sampling
-from sottovoce.models.engine.cache_manager import LEAST, _managers, default_budget
+from sottovoce.models.engine.cache import LEAST, _managers, default_budget
 from sottovoce.models.huggingface.devices import CGROUP_FILES, free_memory, left_in_container
 from sottovoce.models.huggingface.passes import Kind
 from tests.models.support import LIMIT, busy, fresh, slots, together, words

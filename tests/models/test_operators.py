@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
 from sottovoce.core.any_types import Untyped
-from sottovoce.models.engine.kv_cache import KVCache
+from sottovoce.models.engine.cache import KVCache
 from sottovoce.models.huggingface.family import cache_argument
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import Reading

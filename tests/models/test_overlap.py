@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +9,12 @@ import pytest
 
 from sottovoce.core.errors import EngineError
 from sottovoce.models import Feed, Ids, Record, Reply, Request, Sampling, Stop
-from sottovoce.models.engine.cache_manager import Limits
+from sottovoce.models.engine.cache import Limits, chain
 from sottovoce.models.engine.loop import Loop
-from sottovoce.models.engine.prefix_cache import chain, position_keys
-from sottovoce.models.engine.request import Statistics
+from sottovoce.models.engine.request import position_keys
 from sottovoce.models.engine.runner import Runner
-from sottovoce.models.engine.sequence import Job
+from sottovoce.models.engine.scheduler import Statistics
+from sottovoce.models.engine.sequence import Sequence
 from tests.models.support import words
 from tests.support import request, same_reply, tiny_loaded
 
@@ -38,21 +37,21 @@ class Counting(Loop):
 
 def replies(requests: list[Request], slots: int = 8, *, overlap: bool) -> tuple[list[Reply], list[list[str]], Counting]:
     """Replies, the texts that were streamed, and the loop."""
-    loop = Counting(LOADED.network, LOADED.tokenizer, Limits(slots, memory=1 << 24), Statistics(), overlap)
+    loop = Counting(LOADED.network, Limits(slots, memory=1 << 24), Statistics(), overlap)
     return *finish(loop, requests), loop
 
 
 def finish(loop: Loop, requests: list[Request]) -> tuple[list[Reply], list[list[str]]]:
     """Replies and the texts that were streamed."""
     streamed: list[list[str]] = [[] for _ in requests]
-    jobs = []
+    sequences = []
     for each, texts in zip(requests, streamed, strict=True):
         keys = position_keys(each, LOADED.table.rows.dtype)
-        jobs.append(Job(each, Future(), keys, chain(keys[:-1], 1), on_text=texts.append))
-    loop.scheduler.waiting.extend(jobs)
+        sequences.append(Sequence(each, LOADED.tokenizer, keys, chain(keys[:-1], 1), on_text=texts.append))
+    loop.scheduler.waiting.extend(sequences)
     while loop.scheduler.busy:
         loop.step()
-    return [job.future.result() for job in jobs], streamed
+    return [each.future.result() for each in sequences], streamed
 
 
 PLAIN = Feed()
@@ -133,21 +132,23 @@ def test_what_depends_on_the_last_tokens_waits_for_them() -> None:
 def test_a_request_that_is_cancelled_before_its_pass_is_read_leaves_the_others_as_they_are() -> None:
     requests = [replace(each, stop=Stop(NEW)) for each in asked()]
     expected, _, _ = replies(requests, overlap=False)
-    loop = Counting(LOADED.network, LOADED.tokenizer, Limits(8, memory=1 << 24), Statistics(), True)
-    jobs = [Job(each, Future()) for each in requests]
-    loop.scheduler.waiting.extend(jobs)
+    loop = Counting(LOADED.network, Limits(8, memory=1 << 24), Statistics(), True)
+    sequences = [Sequence(each, LOADED.tokenizer) for each in requests]
+    loop.scheduler.waiting.extend(sequences)
     while not loop.followed:
         loop.step()
-    jobs[2].future.cancel()
+    sequences[2].future.cancel()
     while loop.scheduler.busy:
         loop.step()
 
-    rest = [(job.future.result(), whole) for i, (job, whole) in enumerate(zip(jobs, expected, strict=True)) if i != 2]
+    rest = [
+        (each.future.result(), whole) for each, whole in zip(sequences, expected, strict=True) if each != sequences[2]
+    ]
     assert all(same_reply(found, whole) for found, whole in rest)
 
 
 def test_a_listener_that_fails_is_not_called_again() -> None:
-    loop = Counting(LOADED.network, LOADED.tokenizer, Limits(8), Statistics(), True)
+    loop = Counting(LOADED.network, Limits(8), Statistics(), True)
     failed: list[str] = []
 
     def listens(text: str) -> None:
@@ -155,9 +156,9 @@ def test_a_listener_that_fails_is_not_called_again() -> None:
             failed.append(text)
             raise RuntimeError(text)
 
-    job = Job(request(max_new=NEW), Future(), on_text=listens)
-    loop.scheduler.waiting.append(job)
+    sequence = Sequence(request(max_new=NEW), LOADED.tokenizer, on_text=listens)
+    loop.scheduler.waiting.append(sequence)
     while loop.scheduler.busy:
         loop.step()
 
-    assert isinstance(job.future.exception(), EngineError) and len(failed) == 1
+    assert isinstance(sequence.future.exception(), EngineError) and len(failed) == 1

@@ -11,8 +11,8 @@ import torch
 
 from sottovoce.core.errors import EngineError
 from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Request, Rows, Sampling, Stop
-from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.prefix_cache import PrefixCache, chain, id_keys
+from sottovoce.models.engine.cache import KVCache, PrefixCache, chain
+from sottovoce.models.engine.request import id_keys
 from sottovoce.models.huggingface.passes import Kind
 from tests.models.support import POSITION, busy, consistent, fresh, slots, spoiled, together, words
 from tests.support import edit, request, rows, same_reply

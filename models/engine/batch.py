@@ -1,0 +1,284 @@
+"""The sequences of a pass, or of many in a row, and the choice of their next inputs: tokens, and mean embeddings.
+
+Sequences of a batch may differ in feed, sampling and stops: from the same logits, some sequences get a token
+and others a mean embedding. Finding a mean's nearest token takes a product with the whole table, as expensive as the
+output head. Few steps need it; the other lookups wait and are made many at a time (`recorder.Recent`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+
+from sottovoce.models.engine import sampling
+from sottovoce.models.engine.grammar import Effect
+from sottovoce.models.engine.recorder import LATER, Means, Pending, Recent
+from sottovoce.models.engine.request import Weigh
+from sottovoce.models.engine.sequence import Sequence
+from sottovoce.models.engine.vocabulary import Mask
+from sottovoce.models.huggingface.devices import download, upload
+from sottovoce.models.huggingface.embedding_table import Table, argmax, count_nonzero
+from sottovoce.models.huggingface.passes import FINAL
+
+NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER marks one that cannot be a stop
+
+
+class Group:
+    """Sequences whose next inputs are made in one way: drawn tokens, or means with one function of weights."""
+
+    def __init__(self, at: list[int], speakers: list[Sequence], own: Table) -> None:
+        """`at` has their indices among those who speak, and `own` is the model's table."""
+        self.at, self.sequences = at, [speakers[i] for i in at]
+        self._own, self._device = own, own.rows.device
+        self._index = None if len(at) == len(speakers) else upload(at, self._device)
+
+    @cached_property
+    def draws(self) -> sampling.Draws:
+        """How tokens are drawn."""
+        return sampling.Draws([each.request.sampling for each in self.sequences], self._device)
+
+    @cached_property
+    def _temperatures(self) -> sampling.Temperatures:
+        """The temperatures of the distributions that are averaged."""
+        return sampling.Temperatures([each.request.sampling.temperature for each in self.sequences], self._device)
+
+    @cached_property
+    def _tables(self) -> Mapping[str, Table]:
+        """The tables of which means are made, by key."""
+        return {table.key: table for each in self.sequences for table in (self._own, *each.request.feed.tables)}
+
+    @cached_property
+    def _sparse(self) -> int:
+        """The number of largest weights that are recorded of a mean."""
+        return max(each.request.record.sparse for each in self.sequences)
+
+    @cached_property
+    def _stops(self) -> torch.Tensor | None:
+        """The tokens (g, n) that end a reply if one is nearest to the mean; None if there are none.
+
+        Sequences with fewer have token 0 in their place, which costs at most one unneeded lookup.
+        """
+        requests = [each.request.stop for each in self.sequences]
+        stops = [() if stop.by == "argmax" else stop.ids for stop in requests]
+        longest = max(map(len, stops))
+        return upload([(*each, *[0] * (longest - len(each))) for each in stops], self._device) if longest else None
+
+    def of(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return their rows of a tensor (b, ...) of all who speak."""
+        return tensor if self._index is None else tensor[self._index]
+
+    def put(self, tensor: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Return a tensor (b, ...) of all who speak with their rows replaced."""
+        return rows if self._index is None else tensor.index_copy(0, self._index, rows)
+
+    def draw(self, logits: torch.Tensor, ahead: int) -> torch.Tensor:
+        """Return drawn tokens (g,) from logits (g, V), `ahead` passes after the last one that was read."""
+        draws = self.draws
+        if draws.penalised:
+            seen = [[*each.request.ids, *each.ids] for each in self.sequences]
+            logits = sampling.penalise(logits, seen, [each.repetition_penalty for each in draws.samplings])
+        if draws.greedy:
+            return argmax(logits)
+        kind = torch.float32 if logits.device.type == "mps" else torch.float64
+        return draws(logits, upload([each.uniform(ahead) for each in self.sequences], logits.device, kind))
+
+    def average(self, logits: torch.Tensor, at_least: int) -> tuple[torch.Tensor, Means]:
+        """Return the tokens (g,) and means of logits (g, V).
+
+        A token is LATER or NOW if it is not known. Products with whole tables have at least `at_least` rows.
+        """
+        weigh = self.sequences[0].request.feed.weigh
+        p = sampling.distribution(logits, self._temperatures)
+        weights = weigh(logits, p) if weigh else p
+        padded, n, exact = _padded(weights, at_least), len(weights), at_least > 0
+        rows = {key: table.mean(padded[:, : len(table)], all_rows=exact)[:n] for key, table in self._tables.items()}
+        heaviest = argmax(weights)
+        if not self._sparse:
+            recorded = weights.new_empty(len(weights), 0)
+        else:  # a format writes into them, and `weigh` may have returned the caller's own tensor
+            recorded = weights.clone() if weigh else weights
+        return self._tokens(weights, rows[self._own.key], heaviest), Means(self.at, rows, heaviest, recorded)
+
+    def _tokens(self, weights: torch.Tensor, rows: torch.Tensor, heaviest: torch.Tensor) -> torch.Tensor:
+        """Return the tokens (g,) of means (g, E), as far as they are known without a search of the whole table.
+
+        A one-hot mean keeps its token: duplicate rows of a table make its nearest neighbor ambiguous. A mean that is
+        nearer to its heaviest token than to any stop cannot have a stop as its nearest token.
+        """
+        open = torch.full_like(heaviest, LATER)
+        if self._stops is not None:
+            open = torch.where(self._own.nearer(rows, heaviest, self._stops), LATER, NOW)
+        return torch.where(count_nonzero(weights) == 1, heaviest, open)
+
+
+class Batch:
+    """Sequences in adjacent slots, and those of them for which a pass chooses.
+
+    The batch of the decoding steps lasts until its sequences change. A batch of prompts lasts one pass.
+    """
+
+    def __init__(
+        self, sequences: list[Sequence], pending: Pending, first: int = 0, num_tokens: list[int] | None = None
+    ) -> None:
+        """The sequences decode, or the pass reads `num_tokens` of each prompt.
+
+        `first` is the slot of the first sequence, and `pending` takes means without tokens.
+        """
+        self.sequences, self.first, self.prompts = sequences, first, num_tokens is not None
+        self.num_tokens = num_tokens or [1] * len(sequences)
+        read = zip(sequences, self.num_tokens, strict=True)
+        self.chosen = [each for each, n in read if each.after(n) >= each.length] if self.prompts else sequences
+        """The sequences that are chosen for: all but those whose prompts are not read to their ends."""
+        self.thinking = [i for i, each in enumerate(self.chosen) if each.thinks]
+        """Indices of the sequences whose next input is a latent step; the others speak."""
+        self.speaking = [i for i, each in enumerate(self.chosen) if not each.thinks]
+        self.speakers = speakers = [self.chosen[i] for i in self.speaking]
+        self.formed = [i for i, each in enumerate(speakers) if each.constraint is not None]
+        """Indices among those who speak."""
+        self.own = own = pending.table
+        banned = [(i, id) for i, each in enumerate(speakers) for id in each.request.banned]
+        self.banned = [upload(list(column), own.rows.device) for column in zip(*banned, strict=True)]
+        """Rows and ids of the logits that are banned; empty if none is."""
+        self.wants_best = any(each.wants_best for each in speakers)
+        recorded = {layer for each in self.chosen for layer in each.recorder.layers.values()}
+        self.layers = sorted(recorded | {FINAL} if self.thinking else recorded)
+        """The layers whose states are needed."""
+        by: dict[tuple[str, Weigh | None], list[int]] = {}
+        for i, each in enumerate(speakers):
+            by.setdefault((each.request.feed.kind, each.request.feed.weigh), []).append(i)
+        self.drawn = [Group(at, speakers, own) for (kind, _), at in by.items() if kind == "token"]
+        self.averaged = [Group(at, speakers, own) for (kind, _), at in by.items() if kind == "mean"]
+        self.feeds = not self.thinking and not self.formed
+        """True if the next inputs are what was chosen, so that they stay on the device."""
+        self.foreseen = self.feeds and not any(group.draws.penalised for group in self.drawn)
+        """True if the next pass needs nothing of this one but what is on the device."""
+        self.recent = Recent([each.recorder for each in speakers], pending)
+        self.inputs: torch.Tensor | None = None
+        """The next inputs that the last pass made, ids (b,) or rows (b, E); None if each sequence has its own."""
+        self.mean_rows: list[Means] = []
+        """The means that the last pass made."""
+
+    @property
+    def lasting(self) -> bool:
+        """True if the batch stays as it is in the next pass, because none of its sequences begins to speak."""
+        return all(self.chosen[i].thinks for i in self.thinking)
+
+    def choose(self, logits: torch.Tensor, at_least: int = 0, ahead: int = 0) -> Choices:
+        """Choose from logits (b, V) of all who speak; means use the model's table and the requests' tables.
+
+        Matrix products have at least `at_least` rows, so that their sums are computed in the same order for any batch.
+        `ahead` passes before this one have not been read yet.
+        """
+        finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
+        usable = logits.index_put(tuple(self.banned), logits.new_tensor(-torch.inf)) if self.banned else logits
+        masks = {i: mask for i in self.formed if (mask := self.speakers[i].mask()) is not None}
+        allowed = sampling.limit(usable, masks) if masks else usable
+        ids = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
+        for group in self.drawn:
+            ids = group.put(ids, group.draw(group.of(allowed), ahead))
+        found = []
+        for group in self.averaged:
+            tokens, means = group.average(group.of(usable), at_least)
+            ids = group.put(ids, tokens)
+            found.append(means)
+        rows = [torch.where(finite, ids, -1), *([argmax(allowed)] if self.wants_best else [])]
+        return Choices(self, logits, ids, found, at_least, masks, download(torch.stack(rows)))
+
+    def hand_over(self) -> None:
+        """Give the sequences their next inputs."""
+        for means in self.mean_rows:
+            for i, row in zip(means.at, means.rows[self.own.key].unbind(), strict=True):
+                self.speakers[i].next_row = row
+        self.inputs, self.mean_rows = None, []
+
+    def end(self) -> None:
+        """Give the sequences their next inputs, and what was recorded."""
+        self.hand_over()
+        self.settle()
+        for each in self.speakers:
+            each.recorder.recent = None
+
+    def settle(self) -> None:
+        """Give the sequences what was recorded."""
+        try:
+            self.recent.settle()
+        except Exception as error:  # memory may be too short
+            for each in self.speakers:
+                each.fail(error)
+
+
+@dataclass(eq=False)
+class Choices:
+    """The choices for all who speak, on the device until they are read."""
+
+    batch: Batch
+    logits: torch.Tensor
+    """(b, V)."""
+    tokens: torch.Tensor
+    """(b,), LATER or NOW for a mean whose token is not known."""
+    mean_rows: list[Means]
+    at_least: int
+    masks: Mapping[int, Mask]
+    """The tokens that response formats allow, by index."""
+    checked: Callable[[], list[list[int]]]
+    """Waits for the tokens (b,), and the argmax of the logits that the formats allow if any sequence needs it."""
+    effects: dict[int, Effect] = field(default_factory=dict)
+    """The effects of response formats, by index."""
+
+    def read(self) -> tuple[list[int], list[int]]:
+        """Return tokens, and argmaxes or -1; a token is -1 if logits were not finite. Waits for the device."""
+        ids, *best = self.checked()
+        argmaxes = best[0] if best else [-1] * len(ids)
+        self._look_up(ids)
+        for i in self.batch.formed:
+            if ids[i] != -1:
+                self._write(i, ids, argmaxes[i])
+        return ids, argmaxes
+
+    def _averages(self, i: int) -> bool:
+        """Return True if the mean of a sequence is its next input, unless its response format forbids it."""
+        sequence = self.batch.speakers[i]
+        return sequence.request.feed.kind == "mean" and sequence.may_average(self.masks.get(i))
+
+    def _look_up(self, ids: list[int]) -> None:
+        """Put the nearest tokens of the means that need them now in `ids`; LATER stands for the others.
+
+        With `at_least`, all are looked up at once and without guesses, because a guess changes the rows of a product.
+        """
+        speakers, own, at_least = self.batch.speakers, self.batch.own, self.at_least
+        for means in self.mean_rows:
+            now = [
+                j
+                for j, i in enumerate(means.at)
+                if (ids[i] == NOW or (ids[i] == LATER and (at_least or speakers[i].reads_along))) and self._averages(i)
+            ]
+            if now:
+                at = upload(now, self.tokens.device)
+                rows, guesses = means.rows[own.key][at], means.heaviest[at]
+                found = own.nearest(_padded(rows, at_least))[: len(now)] if at_least else own.nearest(rows, guesses)
+                for j, id in zip(now, found.tolist(), strict=True):
+                    ids[means.at[j]] = id
+
+    def _write(self, i: int, ids: list[int], best: int) -> None:
+        """Apply a sequence's response format to its choice; a token that replaces a mean is a mean of one token."""
+        sequence = self.batch.speakers[i]
+        effect = sequence.write(ids[i], best, averaged=self._averages(i))
+        self.effects[i] = effect
+        if effect.id is None:
+            return
+        ids[i] = effect.id
+        if effect.as_token and sequence.request.feed.kind == "mean":
+            (means,) = (each for each in self.mean_rows if i in each.at)
+            j = means.at.index(i)
+            for table in (self.batch.own, *sequence.request.feed.tables):
+                means.rows[table.key][j] = table.rows[effect.id]
+            means.heaviest[j], means.weights[j] = effect.id, 0.0
+            means.weights[j, effect.id : effect.id + 1] = 1.0  # a slice: weights that nobody records have no columns
+
+
+def _padded(rows: torch.Tensor, at_least: int) -> torch.Tensor:
+    lacking = at_least - len(rows)
+    return torch.cat([rows, rows[:1].expand(lacking, -1)]) if lacking > 0 else rows
