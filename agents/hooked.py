@@ -37,7 +37,7 @@ from sottovoce.core.errors import PayloadError, UsageError, nearest
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import one_line
 from sottovoce.core.thoughts import THOUGHTS, Markers
-from sottovoce.prompts.packs import TRAINED
+from sottovoce.prompts import TRAINED
 
 if TYPE_CHECKING:
     from sottovoce.channels.message import Turn

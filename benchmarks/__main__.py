@@ -10,15 +10,15 @@ from importlib.metadata import version
 
 import torch
 
-from benchmarks import batches, debates, decoding, host, steps
+from benchmarks import debates, decoding, steps
 from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, loaded_of
 from sottovoce.models.huggingface.packing import parameters_of
 
 SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "decoding": decoding.tables,
-    "host": host.tables,
+    "host": steps.host,
     "debates": debates.tables,
-    "batches": batches.tables,
+    "batches": debates.batches,
     "steps": steps.tables,
     "rivals": steps.rivals,
 }

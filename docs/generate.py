@@ -109,7 +109,7 @@ def values(schema: Schema) -> str:
 
 def retrievers(subject: str) -> str:
     """Return the table of our retrievers."""
-    from sottovoce.retrievers.registry import ABOUT
+    from sottovoce.retrievers import ABOUT
 
     needs = [re.sub(r"^(extra )?([^,]+)", r"\1`\2`", each.needs) for each in ABOUT.values()]  # format names as code
     rows = zip(ABOUT.values(), needs, strict=True)

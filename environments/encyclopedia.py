@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.pages import Page, Pages
+from sottovoce.environments.react import Page, Pages
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.passage import Passage
 

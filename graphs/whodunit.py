@@ -20,10 +20,9 @@ from sottovoce.core.text import counted
 from sottovoce.core.trust import Names
 from sottovoce.environments import Split
 from sottovoce.environments.whodunit import games
-from sottovoce.environments.whodunit.actions import Role
+from sottovoce.environments.whodunit.actions import WORDINGS, Role, Worded, Wording
 from sottovoce.environments.whodunit.games import Game, read_game
 from sottovoce.environments.whodunit.knowledge import class_noted
-from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.option_groups import Per
 from sottovoce.nodes.question import Question

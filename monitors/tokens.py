@@ -199,7 +199,7 @@ def tons(tokens: Tokens) -> list[Spot]:
     texts, spots = tokens.texts, list[Spot]()
     for at in (at for at, text in enumerate(texts) if "ton" in text.lower()):
         first = at
-        while first > max(at - BEHIND, 0) and _is_number(texts[first - 1]):
+        while first > max(at - BEHIND, 0) and NUMBER.fullmatch(texts[first - 1].strip()):
             first -= 1
         spots += [(digit,) for digit in range(first, at)]
     return spots
@@ -222,10 +222,6 @@ def _first_numbers(texts: Sequence[str], words: Sequence[str]) -> list[int]:
     ahead = (range(last + 1, last + 1 + AHEAD) for last in (bisect_left(ends, match.end()) for match in mentions))
     first = ([at for at in places if NUMBER_TOKEN.fullmatch("".join(texts[at : at + 1]))][:1] for places in ahead)
     return list(dict.fromkeys(at for places in first for at in places))
-
-
-def _is_number(text: str) -> bool:
-    return NUMBER.fullmatch(text.strip()) is not None
 
 
 OURS = {

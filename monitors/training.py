@@ -239,7 +239,15 @@ def tried(parts: Split, training: Training) -> list[Tried]:
         highest = parts.choosing.highest(monitor.scores(parts.choosing.columns))
         threshold, triggered = best_threshold(highest, parts.choosing.failed)
         candidates.append(Tried(monitor.model_copy(update={"threshold": threshold}), triggered))
-    return sorted(candidates, key=_order)
+    return sorted(
+        candidates,
+        key=lambda each: (
+            -each.triggered.surplus,
+            each.monitor.degree,
+            len(each.monitor.features),
+            -each.monitor.threshold,
+        ),
+    )
 
 
 def fit(games: Games, features: tuple[str, ...], degree: int, training: Training) -> Monitor:
@@ -264,11 +272,6 @@ def fit(games: Games, features: tuple[str, ...], degree: int, training: Training
         threshold=1.0,
         measured=games.measured,
     )
-
-
-def _order(candidate: Tried) -> tuple[float, ...]:
-    monitor = candidate.monitor
-    return (-candidate.triggered.surplus, monitor.degree, len(monitor.features), -monitor.threshold)
 
 
 def _bounds(columns: Mapping[str, ArrayLike], name: str) -> Bounds:

@@ -24,7 +24,7 @@ from sottovoce.nodes.settings import AnySettings, Settings
 from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.state_validation import check_state, check_types, settings_of
 from sottovoce.nodes.streams import is_inside
-from sottovoce.prompts.packs import SHIPPED
+from sottovoce.prompts import SHIPPED
 from sottovoce.prompts.render import Prompts
 
 MAX_CONTEXTS = 16  # in memory; a run that returns to older settings builds its context again

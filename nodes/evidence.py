@@ -11,13 +11,13 @@ from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.pages import Library, Page, Pages, key, paragraphs
+from sottovoce.environments.react import Library, Page, Pages, key, paragraphs
 from sottovoce.graphs.react import ReAct
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Passage, Question, passages_of
 from sottovoce.nodes.shared_settings import DOCUMENTS, ENCYCLOPEDIA, Pooled
 from sottovoce.nodes.state import Discussion, Update
-from sottovoce.prompts.kinds.sentences import sentences
+from sottovoce.prompts.kinds.kind import sentences
 from sottovoce.retrievers.pool import Evidence, Origin, Pool
 
 if TYPE_CHECKING:
@@ -233,13 +233,15 @@ def retriever_of(run: RunContext[Any], question: Question, spec: str) -> Passage
     Raises:
         UsageError: it cannot be opened, or the question has no documents.
     """
-    from sottovoce.retrievers import PassageRetriever  # late: it brings LangChain's retrievers
-    from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
+    from sottovoce.retrievers import (
+        PassageRetriever,  # late: it brings LangChain's retrievers
+        open_searcher,  # late: it may bring index libraries
+    )
 
     # Libraries use the plain name as key.
     searcher = index_of(question) if spec == DOCUMENTS else run.once(f"retriever {spec}", lambda: open_searcher(spec))
     if (rerank := run.settings.rerank) is not None:
-        from sottovoce.retrievers.reranking import Reranked, open_reranker  # late: transformers
+        from sottovoce.retrievers.encoders import Reranked, open_reranker  # late: transformers
 
         searcher = Reranked(searcher, run.once(f"reranker {rerank}", lambda: open_reranker(rerank)))
     return PassageRetriever(searcher=searcher, filter=dict(run.settings.filter))
@@ -248,7 +250,7 @@ def retriever_of(run: RunContext[Any], question: Question, spec: str) -> Passage
 def _by_title(spec: str) -> Library:
     if spec == ENCYCLOPEDIA:
         return encyclopedia()
-    from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
+    from sottovoce.retrievers import open_searcher  # late: it may bring index libraries
 
     searcher = open_searcher(spec)
     if isinstance(searcher, Wiki):

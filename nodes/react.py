@@ -18,8 +18,7 @@ from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError
 from sottovoce.core.response_format import Form
 from sottovoce.environments import react
-from sottovoce.environments.pages import Library
-from sottovoce.environments.react import Action, Malformed, World
+from sottovoce.environments.react import Action, Library, Malformed, World
 from sottovoce.graphs.react import ReAct
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, voted, with_unreadable

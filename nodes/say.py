@@ -33,7 +33,7 @@ from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_
 from sottovoce.nodes.uncertainty import measured
 from sottovoce.nodes.watch import redrawn
 from sottovoce.prompts import kinds
-from sottovoce.prompts.kinds.text import LONGEST
+from sottovoce.prompts.kinds.words import LONGEST
 from sottovoce.prompts.structured import encodable
 
 ANSWER_PREFILL = "Answer:"

@@ -26,7 +26,7 @@ from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.thoughts import THOUGHTS
 from sottovoce.core.trust import Names, Words
 from sottovoce.nodes.option_groups import OF_LOADING, OF_PROTOCOL, OF_SAMPLING, People, Watched, place
-from sottovoce.prompts import packs
+from sottovoce.prompts import OFFERED, folder_of
 from sottovoce.prompts.kinds import KindName
 
 EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
@@ -115,7 +115,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         description="Maximum time for a reply, in seconds. If not set: no limit.",
     )
     seed: Seed = Field(default=0, description="Seed of the run, from which calls derive theirs.")
-    prompts: Annotated[str | None, Names("prompt pack", packs.OFFERED)] = Field(
+    prompts: Annotated[str | None, Names("prompt pack", OFFERED)] = Field(
         default=None,
         description="Prompt pack: paper (the setup of the scheme's paper), a name such as paper/madra, or a folder "
         "whose files replace the default prompts.",
@@ -259,7 +259,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
 
     def pack_folder(self, pack: str) -> Path:
         """Return the folder of a prompt pack; a UsageError if `paper` has no setup for this scheme."""
-        return packs.folder_of(pack, type(self).__name__.lower(), self.protocol)
+        return folder_of(pack, type(self).__name__.lower(), self.protocol)
 
     def per_agent(self, field: str) -> list[JSONValue]:
         """Return the values of a per-agent field, one for each of `names`; [] if none was set.

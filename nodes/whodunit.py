@@ -18,11 +18,10 @@ from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
-from sottovoce.environments.whodunit.actions import Action, Malformed, Role, located, read
+from sottovoce.environments.whodunit.actions import Action, Malformed, Role, described, fact, located, people, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import NOTES, Ended, World, described_knowledge, measures
 from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, golden_reply, is_over, passed, step
-from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided

@@ -22,9 +22,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from sottovoce.channels.message import MessageRef, Part
 from sottovoce.core.errors import PromptError, choose
 from sottovoce.core.files import leads_out, text_of
+from sottovoce.prompts import SHIPPED
 
 BUILT_IN = Path(__file__).parent
-PACKS = BUILT_IN / "packs"
 DECLARED = re.compile(r"\A\{# slots:(.*?)-?#\}")
 MESSAGES = {"others", "statements", "summary", "trajectory", "viewpoints"}
 """Slots of other agents' messages."""
@@ -138,7 +138,7 @@ def _shipped() -> Mapping[str, str]:
 def _files(folder: Path) -> dict[str, str]:
     built_in = folder == BUILT_IN
     paths = sorted(
-        path for path in folder.rglob("*.md") if path.name != "README.md" and not (built_in and PACKS in path.parents)
+        path for path in folder.rglob("*.md") if path.name != "README.md" and not (built_in and SHIPPED in path.parents)
     )
     return {path.relative_to(folder).with_suffix("").as_posix(): _text(path, folder) for path in paths}
 

@@ -1,24 +1,110 @@
-"""Retrieval of passages that match a question, from indexes on disk and from services.
+"""Retrieval of passages that match a question, from indexes on disk and from services, and the retrievers by name.
 
-Importing this package loads no index library, torch, Java or LangChain: each is loaded when needed.
+`RETRIEVERS.register` adds a retriever, as does an entry point of "sottovoce.retrievers". An entry is a function that
+takes the part after the colon of `bm25:path/to/index` (empty without a colon) and returns a `Searcher`, or it is a
+LangChain retriever or vector store. Importing this package loads no index library, torch, Java or LangChain: each is
+loaded when needed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sottovoce.retrievers.passage import Hit, Passage, Searcher
+from sottovoce.core.any_types import Untyped
+from sottovoce.core.registry import Registry
+from sottovoce.retrievers.passage import DEFAULT_K, Hit, Passage, Searcher
 
 if TYPE_CHECKING:
-    from sottovoce.retrievers.registry import open_retriever
     from sottovoce.retrievers.retriever import PassageRetriever
 
 __all__ = ["Hit", "Passage", "PassageRetriever", "Searcher", "open_retriever"]
 
+RETRIEVERS: Registry[Untyped] = Registry(
+    "retriever",
+    "sottovoce.retrievers",
+    {
+        "bm25": "sottovoce.retrievers.bm25:open_bm25",
+        "dense": "sottovoce.retrievers.dense:open_dense",
+        "dpr": "sottovoce.retrievers.pyserini:open_dpr",
+        "pyserini": "sottovoce.retrievers.pyserini:open_pyserini",
+        "google": "sottovoce.retrievers.google:open_google",
+        "wikipedia": "sottovoce.retrievers.wikipedia:open_wikipedia",
+        "encyclopedia": "sottovoce.environments.encyclopedia:open_encyclopedia",
+    },
+)
 
-def __getattr__(name: str) -> Any:  # Any: a class or a function
-    if name not in __all__:
+register_retriever = RETRIEVERS.register
+"""Register a function that opens a searcher under a name."""
+
+
+class About(NamedTuple):
+    """Description of a retriever."""
+
+    spec: str
+    """Text that opens it."""
+    searches: str
+    needs: str = ""
+    """An extra, or an environment variable."""
+
+
+DENSE, PYSERINI, CONTACT = "extra dense", "extra pyserini", "SOTTOVOCE_CONTACT, your email address or web page"
+ABOUT: Mapping[str, About] = {
+    each.spec.partition(":")[0]: each
+    for each in (
+        About("encyclopedia", "the bundled encyclopedia, by shared words"),
+        About("bm25:FOLDER", "a BM25 index (shared words), memory-mapped in this process"),
+        About("dense:FOLDER", "a FAISS index of a sentence encoder's vectors (`models pull minilm`)", DENSE),
+        About("pyserini:NAME", "a Lucene index: a folder, or a prebuilt one (`data index --prebuilt NAME`)", PYSERINI),
+        About(
+            "dpr:INDEX,ENCODER,PASSAGES", "pyserini's vectors with a DPR encoder; texts of one of our indexes", DENSE
+        ),
+        About("wikipedia", "MediaWiki's search: introductions of articles; wikipedia:de for another language", CONTACT),
+        About("google", "Google through SerpAPI: snippets; google:FOLDER saves the results", "SERPAPI_API_KEY"),
+    )
+}
+"""Built-in retrievers by name; `python cli.py data index` builds the directories of indexes."""
+IN_PYTHON = About("PACKAGE.MODULE:NAME", "a LangChain retriever or vector store in Python; its module is run")
+
+
+def described() -> list[About]:
+    """Return all retrievers; those of other packages have only a name."""
+    return [*ABOUT.values(), IN_PYTHON, *(About(name, "") for name in RETRIEVERS if name not in ABOUT)]
+
+
+def open_retriever(spec: Any, k: int = DEFAULT_K) -> PassageRetriever:  # Any: a string, or see `open_searcher`
+    """Return the retriever for `NAME` or `NAME:WHERE`, e.g. `bm25:indexes/wiki` or `google`, or for an object.
+
+    Raises:
+        UsageError: no retriever has this name, its extra is not installed, or there is no such index.
+    """
+    from sottovoce.retrievers.retriever import PassageRetriever  # imported late: it loads LangChain
+
+    return PassageRetriever(searcher=open_searcher(spec), k=k)
+
+
+def open_searcher(source: Untyped) -> Searcher:
+    """Return the searcher of a retriever, given as for `open_retriever`, or as a LangChain retriever or vector store.
+
+    A dotted name, `package.module:attribute`, imports that module: only the person who starts the process may give it.
+
+    Raises:
+        UsageError: as for `open_retriever`.
+    """
+    from sottovoce.retrievers.retriever import DOTTED, imported, searcher_of  # imported late: it loads LangChain
+
+    if not isinstance(source, str):
+        return searcher_of(source, "retriever")
+    name, _, where = source.partition(":")
+    if name not in RETRIEVERS and "." in name and DOTTED.fullmatch(source):
+        return searcher_of(imported(source, "a retriever"), source)
+    thing = RETRIEVERS[name]
+    return searcher_of(thing(where) if callable(thing) else thing, name)
+
+
+def __getattr__(name: str) -> Any:  # Any: a class
+    if name != "PassageRetriever":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sottovoce.retrievers import registry, retriever  # late: LangChain, which the command line does not need
+    from sottovoce.retrievers.retriever import PassageRetriever  # late: LangChain, which the command line does not need
 
-    return getattr(retriever if name == "PassageRetriever" else registry, name)
+    return PassageRetriever

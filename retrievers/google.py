@@ -63,7 +63,12 @@ class Google:
         if (results := self._earlier(wanted)) is None:
             results = self._ask(wanted)
             self._keep(wanted, results)
-        hits = [_hit(result, place) for place, result in enumerate(results, 1) if result.get("snippet")]
+        hits = []
+        for place, result in enumerate(results, 1):
+            if result.get("snippet"):
+                link, title = str(result.get("link") or ""), str(result.get("title") or "")
+                passage = Passage(link or f"result {place}", str(result["snippet"]), title, link or None)
+                hits.append(Hit(passage, 1 / place))
         return hits[:k]
 
     def __reduce__(self) -> NoReturn:
@@ -166,9 +171,3 @@ def _judge(status: int, content: JSON) -> Trouble | None:
 def _listed(results: object) -> list[JSON] | None:
     """Return the results if they are a list of objects, else None."""
     return results if isinstance(results, list) and all(isinstance(result, dict) for result in results) else None
-
-
-def _hit(result: JSON, place: int) -> Hit:
-    link = str(result.get("link") or "")
-    title, snippet = str(result.get("title") or ""), str(result["snippet"])
-    return Hit(Passage(link or f"result {place}", snippet, title, link or None), 1 / place)

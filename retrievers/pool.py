@@ -132,7 +132,9 @@ def fused(pool: Mapping[str, Evidence]) -> list[Listed]:
 
 def folded(pool: Mapping[str, Evidence]) -> dict[str, tuple[str, ...]]:
     """Return the remaining pieces, each with those folded into it: short ones into the longest that contains them."""
-    words = {key: _words(evidence["text"]) for key, evidence in pool.items()}
+    # Without punctuation: a snippet ends in dots.
+    pattern = re.compile(f"[{UNSPACED}]+|\\w+")
+    words = {key: pattern.findall(spaced(evidence["text"].casefold())) for key, evidence in pool.items()}
     remaining: dict[str, list[str]] = {}
     for key in sorted(words, key=lambda key: (-len(words[key]), key)):
         into = next((longer for longer in remaining if contained(words[key], words[longer])), None)
@@ -167,10 +169,6 @@ def _score(origins: Sequence[Origin]) -> float:
 def _first(origins: Sequence[Origin]) -> tuple[int, str, str]:
     """Return the best place, which orders equal scores."""
     return min((origin["rank"], origin["source"], origin["docid"]) for origin in origins)
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(f"[{UNSPACED}]+|\\w+", spaced(text.casefold()))  # without punctuation: a snippet ends in dots
 
 
 def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:

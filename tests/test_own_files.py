@@ -14,6 +14,7 @@ from tests.test_words import parsed
 OUTSIDE = ("benchmarks", "docs", "examples")
 """Folders that may name schemes and protocols: they are about given ones."""
 NAMES_SCHEMES = {
+    "environments/encyclopedia.py": "its articles are pages of ReAct's world",
     "environments/problems.py": "runs CodeGen's tests",
     "experiments/rows.py": "the baselines that a row is matched with",
     "experiments/row_content.py": "the baseline with a number of samples",
@@ -21,7 +22,7 @@ NAMES_SCHEMES = {
     "graphs/scheme.py": "the list of bundled schemes",
     "nodes/discussion.py": "CMD's Algorithm 2, with its secretary",
     "nodes/evidence.py": "the relay's library",
-    "prompts/packs/__init__.py": "the schemes that a bundled model was trained on",
+    "prompts/__init__.py": "the schemes that a bundled model was trained on",
     "sottovoce/analysis/scorers.py": "a judge is a single agent",
     "sottovoce/cli/experiment.py": "the schemes of SDE's search for layers",
     "sottovoce/cli/run_tables.py": "a judge is a single agent",

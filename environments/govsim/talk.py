@@ -67,14 +67,9 @@ def read_tons(text: str) -> int | None:
     """
     marker = last_marked(MARKED, text)
     if marker is None:
-        return _in_words(text)
+        words = SPELLED.findall(text)  # "Answer: five tons"
+        return WORDS.index(words[-1].lower()) if words else None
     return 0 if marker["minus"] else int(marker["tons"].replace(",", "")[:DIGITS])
-
-
-def _in_words(text: str) -> int | None:
-    """Return the tons of "Answer: five tons"; None if there is no such text."""
-    words = SPELLED.findall(text)
-    return WORDS.index(words[-1].lower()) if words else None
 
 
 def last_marked(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

@@ -229,8 +229,9 @@ def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -
 
 def read_game(path: Path | str) -> Game:
     """Read a game from its file, or of the authors' under the key "env_info". Errors: see `read_game_file`."""
-    return read_game_file(path, lambda content: Game.model_validate(_within(content)))
-
-
-def _within(content: JSONValue) -> JSONValue:
-    return content["env_info"] if isinstance(content, dict) and "env_info" in content else content
+    return read_game_file(
+        path,
+        lambda content: Game.model_validate(
+            content["env_info"] if isinstance(content, dict) and "env_info" in content else content
+        ),
+    )

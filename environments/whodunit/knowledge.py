@@ -17,9 +17,8 @@ from typing import NamedTuple
 from typing_extensions import TypedDict
 
 from sottovoce.core.text import counted
-from sottovoce.environments.whodunit.actions import is_of_intel
+from sottovoce.environments.whodunit.actions import is_of_intel, listed
 from sottovoce.environments.whodunit.games import Game, fitting
-from sottovoce.environments.whodunit.wording import listed
 
 FEW = 3
 """Most characters that are named; with more, only their number is shown."""

@@ -11,10 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from sottovoce.environments.whodunit.actions import Action, is_of_intel
+from sottovoce.environments.whodunit.actions import Action, Wording, clause, fact, is_of_intel, listed, question
 from sottovoce.environments.whodunit.games import Game, fitting
 from sottovoce.environments.whodunit.knowledge import Claim, Done, Request, World, believed, claimed, ruled_out
-from sottovoce.environments.whodunit.wording import Wording, clause, fact, listed, question
 
 RETRIES = 20
 """Most retries after an unreadable reply, each with one line that says what was wrong."""

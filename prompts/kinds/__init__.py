@@ -6,8 +6,8 @@ nothing but the answer. Other prose is not read: whoever needs an answer asks fo
 without an answer of the kind and a statement that is retracted are abstentions. An abstention is None: it is never
 counted as right and never pooled as a vote.
 
-A kind is one file (see `Kind`), which registers itself when imported or is declared as an entry point of the group
-`sottovoce.kinds`.
+A kind is one object (see `Kind`), which its file registers when imported or which is declared as an entry point of the
+group `sottovoce.kinds`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,22 @@ from pydantic import AfterValidator, Field
 
 from sottovoce.core.any_types import Unimported
 from sottovoce.core.registry import Registry
+from sottovoce.prompts.kinds.kind import UNKNOWN, sentences
 from sottovoce.prompts.kinds.kind import Kind as Kind
 from sottovoce.prompts.kinds.marks import ITEM, LONGEST, RETRACTED, How, boxes, marks, plain
 from sottovoce.prompts.kinds.marks import normalise as normalise
 from sottovoce.prompts.kinds.number import target as number_in
 from sottovoce.prompts.kinds.option import bare
-from sottovoce.prompts.kinds.sentences import UNKNOWN, sentences
 from sottovoce.prompts.structured import read_json
 
 OURS = ("number", "option", "yes_no", "label", "text")
 KINDS = Registry[Kind](
-    "kind of answer", "sottovoce.kinds", {name: f"sottovoce.prompts.kinds.{name}:{name.upper()}" for name in OURS}
+    "kind of answer",
+    "sottovoce.kinds",
+    {
+        name: f"sottovoce.prompts.kinds.{name if name in ('number', 'option') else 'words'}:{name.upper()}"
+        for name in OURS
+    },
 )
 KindName = Annotated[
     str,
@@ -112,7 +117,10 @@ def reading(text: str, question: Mapping[str, Any], *, cut: bool = False) -> Rea
 
     A reply that was `cut`, at the token limit or by a server, has no bare answer and no statement in which it ends.
     """
-    return _read(_finished(text) if cut else text, kind_of(question), tuple(question.get("choices") or ()), cut)
+    if cut:  # in its last sentence or line
+        ends = [match.end() for match in re.finditer(r"[.!?][\"')*]*\s|\n", text[:-1])]
+        text = text[: ends[-1]] if ends else ""
+    return _read(text, kind_of(question), tuple(question.get("choices") or ()), cut)
 
 
 def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -193,12 +201,6 @@ def _read(text: str, name: str, choices: tuple[str, ...], cut: bool) -> Reading:
 
 def _as_read(answer: str | None, how: How) -> Reading:
     return Reading(answer, how) if answer else ABSTENTION
-
-
-def _finished(text: str) -> str:
-    """Return a text without its last sentence or line, in which it was cut off."""
-    ends = [match.end() for match in re.finditer(r"[.!?][\"')*]*\s|\n", text[:-1])]
-    return text[: ends[-1]] if ends else ""
 
 
 def _field(text: str) -> str | None:

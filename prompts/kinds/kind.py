@@ -1,4 +1,8 @@
-"""The record of a kind of answer: how it is requested, read, compared, and constrained while decoding."""
+"""The record of a kind of answer: how it is requested, read, compared, and constrained while decoding.
+
+Readers of all kinds share the sentences of a reply: where they end, their reasons and denials, and words that say that
+nothing is known.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +10,6 @@ from dataclasses import dataclass
 
 from sottovoce.core.any_types import Unimported
 from sottovoce.core.response_format import Form
-from sottovoce.prompts.kinds.sentences import VERB
 
 Choices = Sequence[str]
 FEW = 6  # words of a reply that is nothing but the answer
@@ -52,3 +55,92 @@ class Kind:
     """Words for an answer in statements, as alternatives of a pattern: "answer|label"."""
     unknown_is_an_answer: bool = False
     """True if "unknown" is an ordinary answer, not an abstention."""
+
+
+# Sentences
+
+VERB = re.compile(
+    r"\b(?:is|are|was|were|be|been|am|has|have|had|does|do|did|can|could|will|would|should|may|might|must|let|took|takes"
+    r"|won|wins|wrote|writes|died|dies|lies|lay|ran|runs|played|plays|became|began|came|comes|founded|directed|worked"
+    r"|works|made|makes|published|lived|lives|served|sang|led|built|held|covers|belongs|goes|went|gave|uses|used|taught"
+    r"|studied|married|joined|moved|met|flows|agree|agrees|think|believe|know|need|see|looks?|seems?|says?|said|means?"
+    r"|depends|me|you|us|your)\b|'(?:s|re|m|d|ll|ve)\s(?![A-Z])|n't\b"
+    r"|^\W*(?i:i|we|you|please|here|sorry|thanks?|sure|ok(?:ay)?|hm+|hello|hi|agreed|correct|right|wrong|same|done|well"
+    r"|nothing|tell|yes,|no,|\w+ing\s(?:the|a|my))(?!\w)"
+)
+"""Words that make a line more than a name or a phrase; titles of works have capitalized ones."""
+ENDS = re.compile(r"(?<![.!?])[.!?]++[\"'\u201d)\]]*(?=\s+[^\sa-z]|\s*\Z)|\u3002|\n\s*")
+SHORT = re.compile(
+    r"\b(?:[A-Z]|St|Mt|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|No|Nr|vs|etc|Inc|Ltd|Co|Gen|Lt|Col|Rev|Fr|Ave|e\.g|i\.e|approx|ca)\.\Z"
+)
+"""A dot that does not end a sentence: after an initial or an abbreviation."""
+REASON = re.compile(
+    r"(?<=\S)[,;]?\s+(?:because|since(?!\s+\d)|due to|owing to|given that|even though|although|though"
+    r"|as (?:it|he|she|they|we|there|the|this|that|stated|mentioned|shown)|rather than|instead of|as opposed to)\b"
+    r"|(?<=\S);\s(?=\w\w)|(?<=\S)\s?\(not\s|(?<=\S),\s+(?:where|which|whose|who|but|based on|see"
+    r"|and (?:it|this|that|he|she|they)|(?:and\s)?not)\s"
+    r"|(?<=\S)\s+[\u2013\u2014]\s",
+    re.IGNORECASE,
+)
+"""The beginning of a reason, a remark or a denied alternative."""
+UNKNOWN = re.compile(
+    r"[\W_]{0,20}(?:that )?(?:(?:it|this|that|the answer)(?: is|'s)? )?(?:still |simply |currently )?(?:"
+    r"(?:unknown|unclear|uncertain|unsure|undetermined|indetermina\w+|undecidable|inconclusive|unanswerable|impossible)"
+    r"\b(?! (?-i:[A-Z]))"
+    r"|not (?:\w+ )?(?:known|clear|sure|certain|given|stated|specified|provided|mentioned|available|possible|determined"
+    r"|determinable|answerable)\b"
+    r"|(?:can ?not|can't|could not|couldn't)(?: (?:be|say|tell|know|answer|determine|give|find)\b|\W{0,9}\Z)"
+    r"|(?:i |we )?(?:do not|don't|cannot|can't) (?:know|tell|say|have|answer)\b"
+    r"|(?:there is )?(?:not enough|insufficient) (?:info|data|evidence)|no (?:answer|one knows|idea)\b"
+    r"|(?:the |these )?(?:\w+ ){0,2}(?:do not|does not|don't|doesn't) (?:say|mention|state|tell|specify|contain)\b"
+    r"|none\b|n/a\b|\?{1,9}\W{0,9}\Z)",
+    re.IGNORECASE,
+)
+"""An abstention at the beginning of a statement."""
+DENIED = re.compile(
+    r"[\W_]*(?:not|neither|never|no longer)\b[^\n]{1,200}?"
+    r"(?:,?\s+but\s+(?:rather\s+)?|[,;.]\s*(?:it's|it is|rather)\s+)(?P<instead>\S[^\n]*)",
+    re.IGNORECASE,
+)
+ABOUT = re.compile(
+    r"[\W_]{0,20}(?:correct|right|wrong|incorrect|clear|obvious|reasonable|simple|easy|as follows|below|above|found"
+    r"|given|based|determined|straightforward|indeed|therefore|that it|that the"
+    r"|in (?:the|my|your|one of) \w{0,12}\s?(?:document|passage|text|evidence|paper|article)s?)\b",
+    re.IGNORECASE,
+)
+"""A remark about the answer instead of the answer."""
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, stripped; a line break also ends a sentence."""
+    ended, start = list[str](), 0
+    for end in ENDS.finditer(text):
+        if end[0][0] == "." and SHORT.search(text[max(start, end.start() - 7) : end.start() + 1]):
+            continue
+        ended.append(text[start : end.end()].strip())
+        start = end.end()
+    return [sentence for sentence in (*ended, text[start:].strip()) if re.search(r"\w", sentence)]
+
+
+def first(source: str) -> str:
+    """Return the first sentence of a statement, or all of it if it is a list of several lines."""
+    return source if "\n" in source else next(iter(sentences(source)), source)
+
+
+def affirmed(source: str) -> str:
+    """Return a statement without its reason and the denied alternative; empty if it only denies: "not 5".
+
+    >>> affirmed("not 5 but 6"), affirmed("B, not C"), affirmed("Paris because it is large"), affirmed("not 5")
+    ('6', 'B', 'Paris', '')
+    """
+    if instead := DENIED.match(source):
+        return affirmed(instead["instead"])
+    if re.match(r"[\W_]*(?:not|neither|never)\b", source, re.IGNORECASE):
+        return ""
+    return without_reason(source)
+
+
+def without_reason(source: str) -> str:
+    """Return a statement up to its reason, remark or denied alternative."""
+    reason = REASON.search(source.lstrip())
+    return source.lstrip()[: reason.start()] if reason else source

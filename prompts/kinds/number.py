@@ -11,14 +11,12 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.core.worker import Worker
-from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.sentences import ABOUT, UNKNOWN, affirmed
+from sottovoce.prompts.kinds.kind import ABOUT, UNKNOWN, Choices, Kind, affirmed
+from sottovoce.prompts.kinds.latex import Worker
 
 MONEY = "$\u20ac\u00a3\u00a5\u20b9"
 _THIN = "\u00a0\u2009\u202f'_"
@@ -70,7 +68,7 @@ ALSO = re.compile(r"(?:\bor|\band|[,;])\s{0,9}[a-zA-Z]\s{0,9}\Z")
 """The name of another unknown: "5 or x" within "x = 5 or x = 7"."""
 LONGEST = 1000  # characters of a statement
 LONGEST_FORMULA = 200  # characters; no result is longer
-WORKER = Worker(Path(__file__).with_name("latex_worker.py"))
+WORKER = Worker()
 
 
 def read(said: str, choices: Choices) -> str | None:

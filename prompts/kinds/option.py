@@ -11,9 +11,8 @@ from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.prompts.kinds.kind import Choices, Kind
+from sottovoce.prompts.kinds.kind import UNKNOWN, Choices, Kind, affirmed, first
 from sottovoce.prompts.kinds.marks import normalise, plain
-from sottovoce.prompts.kinds.sentences import UNKNOWN, affirmed, first
 
 PREFIX = re.compile(r"^\(?[A-Z]\)\s*")
 """A letter that a choice may begin with."""

@@ -27,6 +27,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -43,7 +44,6 @@ from sottovoce.prompts.kinds import normalise
 from sottovoce.prompts.render import Prompts
 from sottovoce.runs.measures import golds_of
 from sottovoce.runs.read import verdicts
-from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.results import Results
 from sottovoce.runs.run import Key, Run
 from sottovoce.runs.run_directory import verdict_id
@@ -157,14 +157,10 @@ PROMPTED = "(X)"
 
 def sde_integer(text: str) -> int | None:
     """Return the whole text, else the last number in braces, else the last of all; None if it is not an integer."""
-    return _integer(text) if _integer(text) is not None else _integer(number_in_braces(text) or last_number(text) or "")
-
-
-def _integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
+    for read in (text, number_in_braces(text) or last_number(text) or ""):
+        with suppress(ValueError):
+            return int(read)
+    return None
 
 
 def sde_letter(text: str, choices: Sequence[str]) -> str | None:
@@ -265,7 +261,7 @@ def judge_questions(run: Run) -> list[Question]:
     """
     prompts, questions = Prompts(), []
     for key, record in run.records.items():
-        if (answer := _answer(record)) is not None:
+        if record.decision and golds_of(record.question) and (answer := record.decision["answer"]) is not None:
             question: Mapping[str, JSONValue] = record.question
             slots = {"choices": question.get("choices") or [], "references": golds_of(question), "answer": answer}
             text = words(prompts.render("judge/verdict", question=question["question"], **slots))
@@ -273,12 +269,6 @@ def judge_questions(run: Run) -> list[Question]:
     if not questions:
         raise UsageError("the run has no answer to judge; expected finished discussions of questions with a target")
     return questions
-
-
-def _answer(record: DiscussionRecord) -> str | None:
-    if record.decision is None or not golds_of(record.question):
-        return None
-    return record.decision["answer"]
 
 
 def raters(run: Run, judge_run: Run) -> dict[str, Verdicts]:

@@ -12,7 +12,7 @@ from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KINDS
-from sottovoce.retrievers.registry import described
+from sottovoce.retrievers import described
 
 commands = Commands("graph")
 

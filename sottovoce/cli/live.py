@@ -1,23 +1,38 @@
-"""The transcript of a discussion that runs: redrawn on a terminal, and printed message by message elsewhere."""
+"""The terminal while a run goes on: transcripts and progress that are redrawn, or printed elsewhere, and human input.
+
+People at the terminal reply for an agent, or approve what agents do, in one line or several.
+"""
 
 from __future__ import annotations
 
+import os
+import select
+import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import timedelta
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from sottovoce.channels.message import Message, Place
-from sottovoce.core.text import one_line, steady
+from sottovoce.core.any_types import JSON
+from sottovoce.core.errors import SottovoceError
+from sottovoce.core.text import harmless, one_line, say, steady
 from sottovoce.report import describe, transcript
 from sottovoce.report.blocks import Block, introduction, rounds
+from sottovoce.report.tables import moves
 from sottovoce.report.transcript import compact
 from sottovoce.runs.events import Asked, Event, Opened, Speaking
 from sottovoce.runs.record import DiscussionRecord, ordered
+from sottovoce.runs.run import Run
 
 PER_SECOND = 8  # redraws
 READING = "reading the prompt"
@@ -179,3 +194,129 @@ class PipedTranscript:
         for part in parts[self._parts : over]:
             self._console.print(transcript.block(self._console, part))
         self._parts = max(self._parts, over)
+
+
+BETWEEN = 30.0
+"""Seconds between two lines if there is no terminal."""
+
+
+class RunProgress:
+    """An observer of a run; a context manager."""
+
+    def __init__(self, console: Console, run: Run) -> None:
+        """Start before the run resumes: discussions that are over count for the score, and not for the rate."""
+        self._console, self._run = console, run
+        self._before = self._over()
+        self._began = self._last_line = time.monotonic()
+        self._bar = Progress(
+            BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[line]}"), console=console
+        )
+        self._task = self._bar.add_task("", total=len(run.records), completed=self._before, line="")
+
+    def __enter__(self) -> Self:
+        if moves(self._console):
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if moves(self._console):  # else rich prints an empty line
+            self._bar.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop redrawing while somebody types."""
+        self._bar.stop()
+        yield
+        if moves(self._console):
+            self._bar.start()
+
+    def observe(self, record: DiscussionRecord, event: Event) -> None:
+        """Update the progress when a discussion is done."""
+        if record.status != "done":
+            return
+        line, now = self.line(), time.monotonic()
+        self._bar.update(self._task, completed=self._over(), line=line)
+        if not moves(self._console) and now - self._last_line >= BETWEEN:
+            self._last_line = now
+            self._console.print(f"{self._over()} of {len(self._run.records)}: {line}", soft_wrap=True)
+
+    def line(self) -> str:
+        """Return rate, time left and score so far."""
+        over, minutes = self._over() - self._before, (time.monotonic() - self._began) / 60
+        counts = self._run.counts
+        parts = [f"{over / minutes:.0f} a minute" if over else "none yet"]
+        if over and (left := counts.discussions - self._over()):
+            parts.append(f"{timedelta(seconds=round(left * minutes * 60 / over))} left")
+        if counts.scored:
+            parts.append(f"{counts.score / counts.scored:.0%} right")
+        parts += [f"{n} {name}" for name, n in (("abstained", counts.abstained), ("failed", counts.failed)) if n]
+        return ", ".join(parts)
+
+    def _over(self) -> int:
+        counts = self._run.counts
+        return counts.done + counts.failed
+
+
+Pause = Callable[[], AbstractContextManager[object]]
+FENCE = '"""'
+"""The line before and after a reply of several lines."""
+REJECTED = "-"
+Reply = str | JSON
+
+
+def person(pause: Pause = nullcontext, *, hint: str) -> Callable[[JSON], Reply]:
+    """Return a function that answers a graph's interrupts (nodes.people, nodes.approve) from stdin.
+
+    Questions go to stderr, so that stdout is only for the run. Of parallel discussions one asks at a time. `pause`
+    stops redrawing on the terminal, and `hint` says what to do if stdin has ended.
+    """
+    lock = threading.Lock()
+
+    def answer(request: JSON) -> Reply:
+        with lock, pause():
+            prompt = _approval_prompt if "approve" in request else _reply_prompt
+            say(prompt(request), error=True)
+            reply = _reply()
+        if reply is None:
+            raise SottovoceError(f"no reply for {request['agent']}: stdin has ended; {hint}")
+        return {"approve": not reply} if "approve" in request and reply in ("", REJECTED) else reply
+
+    return answer
+
+
+def _reply() -> str | None:
+    """Return the next line of stdin, or the lines between two fences; None if stdin has ended before."""
+    line = read_line()
+    if line is None or line.strip() != FENCE:
+        return line
+    lines = list[str]()
+    while (line := read_line()) is not None and line.strip() != FENCE:
+        lines.append(line)
+    return "\n".join(lines) if line is not None else None
+
+
+def read_line() -> str | None:
+    """Return the next line of stdin without its end; None if there is none.
+
+    At a terminal it polls stdin, so that an interrupt ends the wait.
+    """
+    while os.name == "posix" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], 0.2)[0]:
+        continue
+    line = sys.stdin.readline()
+    return line.rstrip("\r\n") if line else None
+
+
+def _approval_prompt(request: JSON) -> str:
+    agent, what, then = (one_line(request[name]) for name in ("agent", "approve", "then"))
+    notes = [f"({one_line(note)})" for note in request["notes"]]
+    how = f"Enter approves, {REJECTED} rejects, any other text replaces it: "
+    begin = f"{agent} is about to do this ({what}):"
+    return "\n".join([begin, harmless(request["text"]), *notes, f"Then {then}.", how])
+
+
+def _reply_prompt(request: JSON) -> str:
+    agent, act, why = (one_line(request[name]) for name in ("agent", "act", "why"))
+    who = f"You reply for {agent} ({act}): {why}. The prompt:"
+    turns = [f"[{role}]\n{harmless(text)}" for role, text in request["turns"]]
+    how = f"Your reply, in one line, or in several between two lines of {FENCE}: {one_line(request['begun'])}"
+    return "\n\n".join([who, *turns, how])

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.table import Table
 
-from sottovoce.cli.human_input import person
-from sottovoce.cli.live import LiveTranscript, PipedTranscript
+from sottovoce.cli.live import LiveTranscript, PipedTranscript, RunProgress, person
 from sottovoce.cli.options import Output
-from sottovoce.cli.progress import RunProgress
 from sottovoce.core.errors import SottovoceError, command
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.datasets.trained import knowledge

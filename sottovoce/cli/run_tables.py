@@ -29,8 +29,7 @@ MEASURE_HEADINGS = "measure | of | happened | n | share | 95 %"
 
 def compare_runs(names: Sequence[str], against: str | None, prices: Path | None = None) -> None:
     """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
-    from sottovoce.report.comparison import compared, waiting
-    from sottovoce.report.sources import gathered
+    from sottovoce.report.comparison import compared, gathered, waiting
 
     runs = gathered(names).runs
     for run in runs.values():
@@ -73,7 +72,7 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
     known.
     """
     from sottovoce.analysis.discussion_metrics import observed, rates
-    from sottovoce.report.sources import gathered
+    from sottovoce.report.comparison import gathered
 
     for name, run in gathered(names).runs.items():
         discussions = observed(run.records.values())

@@ -252,8 +252,8 @@ def measures(options: MeasuresOptions) -> None:
 def report(options: ReportOptions) -> None:
     """Write one HTML page about runs: tables, plots, and every message with its payload. It opens in any browser."""
     file = OutputFile(options.html, "--html", force=options.force, endings=(".html", ".htm"))
+    from sottovoce.report.comparison import gathered
     from sottovoce.report.report import report as page  # late: matplotlib takes seconds
-    from sottovoce.report.sources import gathered
 
     sources = gathered(options.names)
     file.write(page(sources))

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message
-from sottovoce.cli.human_input import person, read_line
+from sottovoce.cli.live import person, read_line
 from sottovoce.core.any_types import JSON, AnyState, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened

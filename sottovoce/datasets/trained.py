@@ -9,7 +9,7 @@ from sottovoce.core.errors import UsageError, command
 from sottovoce.core.files import models_folder
 from sottovoce.graphs import scheme as scheme_of
 from sottovoce.nodes.settings import Settings
-from sottovoce.prompts.packs import TRAINED
+from sottovoce.prompts import TRAINED
 
 SMALL = "smollm2"
 """A small model of the catalog that writes English."""

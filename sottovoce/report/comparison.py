@@ -1,30 +1,114 @@
-"""A comparison of runs as Markdown: tables of runs, measures, pairs and published figures, and verdicts in words.
+"""Saved runs by name, and their comparison as Markdown: tables of runs, measures, pairs, published figures, verdicts.
 
-The table of an experiment with points says how much is right at each, and what the messages carried for it.
+Names may be those of experiments, which stand for their rows. The table of an experiment with points says how much is
+right at each, and what the messages carried for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
 from sottovoce.analysis.compare import Against, Comparison, Pair, Summary, compare, points
-from sottovoce.analysis.statistics import Mean, Share
+from sottovoce.analysis.statistics import Share
 from sottovoce.core.any_types import AnyState
+from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.files import EXPERIMENT
 from sottovoce.core.text import counted, figure, one_line
-from sottovoce.experiments.files import ended
+from sottovoce.experiments.files import ended, read_experiment, runs_in
 from sottovoce.experiments.published import Compared, assumed, compare_figures
 from sottovoce.experiments.row_content import run_name
 from sottovoce.experiments.rows import budget_notes
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.state import current_messages
 from sottovoce.report.tables import interval, p_value, share_cells, table
+from sottovoce.runs import run_directory
 from sottovoce.runs.cost import computed_tokens
+from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
+
+
+@dataclass
+class Gathered:
+    """The runs of a report, by their names in it."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    about: list[str] = field(default_factory=list)
+    """The descriptions of the experiments."""
+    against: Against = None
+    """The row that others are compared with, if the report is of one experiment that names it."""
+    experiment: Experiment | None = None
+    """The experiment, if the report is of one alone."""
+
+    waiting: list[str] = field(default_factory=list)
+    """Rows of experiments that have not started."""
+
+    @property
+    def ended(self) -> tuple[int, int]:
+        """The number of discussions that ended, and of all discussions."""
+        records = [record for run in self.runs.values() for record in run.records.values()]
+        return sum(record.status in ("done", "failed") for record in records), len(records)
+
+    @property
+    def unfinished(self) -> str:
+        """The first line of a report: what is not over, or failed; empty if all discussions have a decision."""
+        ended, total = self.ended
+        counts = {name: run.counts for name, run in self.runs.items()}
+        left = {
+            "open": [name for name, each in counts.items() if each.done + each.failed < each.discussions],
+            "not started": self.waiting,
+            "failed": [name for name, each in counts.items() if each.failed],
+        }
+        named = "; ".join(f"{how}: {', '.join(names)}" for how, names in left.items() if names)
+        begin = "unfinished: " if left["open"] or self.waiting else ""
+        return f"{begin}{ended:,} of {counted(total, 'discussion')} ended ({named})" if named else ""
+
+
+def gathered(names: Sequence[str]) -> Gathered:
+    """Read runs and rows of experiments by name or folder.
+
+    Raises:
+        RecordError: a run does not exist, or is damaged.
+        UsageError: a name occurs twice.
+    """
+    content = Gathered()
+    for name in names:
+        _gather(name, content)
+    if len(names) > 1:
+        content.against = content.experiment = None
+    return content
+
+
+def _gather(name: str, content: Gathered) -> None:
+    for folder in (Path(name), run_directory.runs_folder() / name):
+        if (folder / EXPERIMENT).exists():
+            experiment = read_experiment(folder / EXPERIMENT)
+            content.against, content.experiment = experiment.baselines, experiment
+            content.about += [experiment.about] if experiment.about else []
+            runs = runs_in(folder, experiment.rows)
+            _add(runs, content)
+            content.waiting += [row for row in experiment.rows if row not in runs]
+            return
+        if several := [each.parent.name for each in sorted(folder.glob(f"*/{EXPERIMENT}"))]:
+            names = ", ".join(map(repr, several))
+            raise RecordError(
+                f"{name!r} contains experiments, {names}; report one of them: {str(folder / several[0])!r}"
+            )
+    folder = run_directory.find_run(name)
+    _add({folder.resolve().name: load_run(folder)}, content)
+
+
+def _add(runs: Mapping[str, Run], content: Gathered) -> None:
+    for name, run in runs.items():
+        if name in content.runs:
+            raise UsageError(f"two of the runs have the name {name!r}; give each once, or rename a folder")
+        content.runs[name] = run
+
 
 RUNS = (
     "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | "
@@ -82,7 +166,7 @@ def tables(comparison: Comparison) -> list[Table]:
     rows = (_run(run, failed=failed) for run in comparison.runs)
     listed = [_table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
     if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
-        rows = ([_name(run.run), *_measures(run, names)] for run in comparison.runs)
+        rows = ([_name(run.run), *(_measured(run, name) for name in names)] for run in comparison.runs)
         listed.append(_table(["run", *map(one_line, names)], rows))
     if comparison.pairs:
         listed.append(_table(PAIRS.split(" | "), map(_pair, comparison.pairs)))
@@ -120,12 +204,10 @@ def _pair(pair: Pair) -> list[str]:
     return [_name(pair.run), _name(pair.against), str(pair.questions), str(pair.discussions), *by, *tests]
 
 
-def _measures(run: Summary, names: list[str]) -> list[str]:
-    """Return means with their intervals, and the number of games if a measure does not apply to all that ended."""
-    return [_measured(run.measures[name], run) if name in run.measures else "" for name in names]
-
-
-def _measured(mean: Mean, run: Summary) -> str:
+def _measured(run: Summary, name: str) -> str:
+    """Return a mean with its interval, and the number of games if the measure does not apply to all that ended."""
+    if (mean := run.measures.get(name)) is None:
+        return ""
     games = f"of {counted(mean.n, 'game')}" if mean.n < run.discussions - run.failed else ""
     beside = "; ".join(filter(None, [interval(mean.low, mean.high), games]))
     return f"{figure(mean.value)} ({beside})" if beside else figure(mean.value)

@@ -22,9 +22,17 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.report import describe
-from sottovoce.report.comparison import Table, carried, carried_table, comparison_of, published_table, sentences, tables
+from sottovoce.report.comparison import (
+    Gathered,
+    Table,
+    carried,
+    carried_table,
+    comparison_of,
+    published_table,
+    sentences,
+    tables,
+)
 from sottovoce.report.plots import plots
-from sottovoce.report.sources import Gathered
 from sottovoce.report.tables import share_cells
 from sottovoce.report.viewer import Tensors, Words, of_runs
 from sottovoce.runs.cost import BYTES

@@ -71,17 +71,14 @@ def drawn(markdown: str, width: int) -> list[Table]:
 
     A table that is too wide is turned, rows into columns, or else split into a table of two columns for each row.
     """
-    headings, _, *rows = [_plain(line) for line in markdown.splitlines()]
+    cells = (BAR.split(line)[1:-1] for line in markdown.splitlines())
+    headings, _, *rows = [[cell.strip().replace("\\|", "|").strip("`") for cell in line] for line in cells]
     turned = [list(cells) for cells in zip(headings, *rows, strict=True)]
     if _narrowest([headings, *rows]) <= width:
         return [_rich(headings, rows)]
     if _narrowest(turned) <= width:
         return [_rich(turned[0], turned[1:])]
     return [_rich([headings[0], row[0]], zip(headings[1:], row[1:], strict=True)) for row in rows]
-
-
-def _plain(line: str) -> list[str]:
-    return [cell.strip().replace("\\|", "|").strip("`") for cell in BAR.split(line)[1:-1]]
 
 
 def _narrowest(lines: Sequence[Sequence[str]]) -> int:

@@ -22,7 +22,7 @@ from sottovoce.nodes.context import made_from, wording
 from sottovoce.nodes.contexts import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Answers, Settings
-from sottovoce.prompts.packs import NAMES, SHIPPED
+from sottovoce.prompts import NAMES, SHIPPED
 from sottovoce.prompts.render import Prompts
 from sottovoce.runs.limits import Budget
 from sottovoce.runs.log import FORMAT, VERSION

@@ -21,7 +21,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, concluded, current_messages
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
-from sottovoce.prompts.kinds.text import stands_in
+from sottovoce.prompts.kinds.words import stands_in
 from sottovoce.prompts.structured import read_json
 from sottovoce.runs.events import Count
 

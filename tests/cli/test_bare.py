@@ -12,7 +12,7 @@ from sottovoce.datasets.trained import check_trained
 from sottovoce.graphs import schemes
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.whodunit import WhoDunit
-from sottovoce.prompts.packs import TRAINED
+from sottovoce.prompts import TRAINED
 from tests.cli.conftest import Call
 from tests.tables import some
 

@@ -17,7 +17,7 @@ from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.graphs import NAMES
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.mad import MAD
-from sottovoce.retrievers.registry import ABOUT, RETRIEVERS
+from sottovoce.retrievers import ABOUT, RETRIEVERS
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run_directory import saved_runs
 from tests import warm

@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.human_input import person
+from sottovoce.cli.live import person
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single

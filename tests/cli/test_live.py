@@ -9,9 +9,8 @@ import pytest
 from rich.console import Console
 
 from sottovoce.channels.message import Message
-from sottovoce.cli import progress
-from sottovoce.cli.live import LiveTranscript, PipedTranscript
-from sottovoce.cli.progress import RunProgress
+from sottovoce.cli import live
+from sottovoce.cli.live import LiveTranscript, PipedTranscript, RunProgress
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.settings import Settings
 from sottovoce.report import transcript
@@ -124,7 +123,7 @@ def test_elsewhere_a_line_comes_now_and_then(tmp_path: Path) -> None:
     run = begin(tmp_path / "run", 3)
 
     shown = RunProgress(Console(file=seen, width=100), run)
-    shown._last_line -= progress.BETWEEN  # as if so much time had passed
+    shown._last_line -= live.BETWEEN  # as if so much time had passed
     with shown:
         hold(run, observe=shown.observe, limits=Limits(at_once=1))
 

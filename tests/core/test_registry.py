@@ -12,7 +12,7 @@ from sottovoce.graphs import SCHEMES
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.watch import MONITORS
 from sottovoce.prompts.kinds import KINDS
-from sottovoce.retrievers.registry import RETRIEVERS
+from sottovoce.retrievers import RETRIEVERS
 
 
 def greetings() -> Registry[object]:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 
 from sottovoce.environments.govsim.fishery import Game, World, first_state, harvest, is_over, next_month, threshold
 from sottovoce.environments.govsim.talk import read_tons
+from sottovoce.environments.whodunit.actions import Wording
 from sottovoce.environments.whodunit.games import Game as Mystery
 from sottovoce.environments.whodunit.games import fitting
 from sottovoce.environments.whodunit.knowledge import World as State
 from sottovoce.environments.whodunit.rules import golden_reply
-from sottovoce.environments.whodunit.wording import Wording
 
 
 def accuser(game: Mystery, world: State, agent: str, wording: Wording) -> str:

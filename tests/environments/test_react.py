@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.pages import Page, Pages
-from sottovoce.environments.react import LONGEST, Action, Malformed, World, first_state, parse, step
-from sottovoce.prompts.kinds.sentences import sentences
+from sottovoce.environments.react import LONGEST, Action, Malformed, Page, Pages, World, first_state, parse, step
+from sottovoce.prompts.kinds.kind import sentences
 from tests.tables import each_row
 
 

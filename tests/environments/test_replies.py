@@ -10,9 +10,8 @@ from typing import Any
 
 from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, statements
 from sottovoce.environments.govsim.talk import read_limit, read_summary, read_tons, read_utterance
-from sottovoce.environments.whodunit.actions import Malformed, Role, read
+from sottovoce.environments.whodunit.actions import WORDINGS, Malformed, Role, read
 from sottovoce.environments.whodunit.games import attributes, drawn
-from sottovoce.environments.whodunit.wording import WORDINGS
 from tests.tables import each_row
 
 FOLDER = Path(__file__).parent / "replies"

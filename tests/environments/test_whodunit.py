@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
+from sottovoce.environments.whodunit.actions import (
+    CLAUSES,
+    WORDINGS,
+    Action,
+    Malformed,
+    Role,
+    clause,
+    described,
+    question,
+    read,
+)
 from sottovoce.environments.whodunit.games import (
     ALL,
     Game,
@@ -34,7 +44,6 @@ from sottovoce.environments.whodunit.knowledge import (
     trigger_class,
 )
 from sottovoce.environments.whodunit.rules import cancelled, first_state, is_over, step
-from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
 from tests.environments import players
 from tests.tables import each_row
 

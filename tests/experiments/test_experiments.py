@@ -18,8 +18,7 @@ from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import prepare
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment, Matched
-from sottovoce.report.comparison import waiting
-from sottovoce.report.sources import Gathered
+from sottovoce.report.comparison import Gathered, waiting
 from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.read import load_run

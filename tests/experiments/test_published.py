@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from sottovoce import prompts
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets import DATASETS
@@ -17,7 +18,6 @@ from sottovoce.experiments.files import read_experiment, shipped
 from sottovoce.experiments.published import Compared, compare_figures, observed
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment, FileRow, Published
-from sottovoce.prompts import packs
 from sottovoce.report.comparison import published_table
 from sottovoce.runs.results import Result, Results
 from sottovoce.runs.run import Run
@@ -74,7 +74,9 @@ def test_each_table_is_an_experiment_with_its_papers_prompts_and_number_of_quest
                 DATASETS[data_set].check_part(part)
         for row in experiment.rows.values():
             pack = row.settings.prompts or "the scheme's own"
-            assert row.settings.prompts is None or row.settings.pack_folder(pack).parent == packs.SHIPPED / packs.PAPER
+            assert (
+                row.settings.prompts is None or row.settings.pack_folder(pack).parent == prompts.SHIPPED / prompts.PAPER
+            )
             assert any("are our wording" in each and pack in each for each in experiment.notes["differs"]), name
         assert experiment.notes["overlap"] and (published.figures or experiment.notes["claim"])
         for point, figures in published.figures.items():

@@ -13,8 +13,7 @@ from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.graphs.madra import MADRA, create_madra
 from sottovoce.graphs.single import Single, create_single
 from sottovoce.nodes.madra_readers import selection_form
-from sottovoce.retrievers import Hit, Passage
-from sottovoce.retrievers.registry import register_retriever
+from sottovoce.retrievers import Hit, Passage, register_retriever
 from tests.graphs.support import board, calls, heard
 from tests.retrievers.support import Canned
 

@@ -21,8 +21,7 @@ from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import passages_of
 from sottovoce.nodes.react import Said, step_turns, steps_of
 from sottovoce.prompts.render import Prompts
-from sottovoce.retrievers import Hit, Passage
-from sottovoce.retrievers.registry import RETRIEVERS
+from sottovoce.retrievers import RETRIEVERS, Hit, Passage
 from tests.graphs.support import Once, Recording, board, lonely_loaded
 from tests.tables import each_row, some
 

@@ -15,9 +15,8 @@ from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.evidence import Articles, library_of
 from sottovoce.prompts.render import Prompts
-from sottovoce.retrievers import Passage
+from sottovoce.retrievers import Passage, register_retriever
 from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.registry import register_retriever
 from sottovoce.runs.measures import retrieval
 
 MILLS = [

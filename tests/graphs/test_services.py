@@ -14,7 +14,7 @@ from sottovoce.core.errors import RetrievalError
 from sottovoce.core.registry import Registry
 from sottovoce.graphs.ia import IA, create_ia
 from sottovoce.graphs.react import ReAct, create_react
-from sottovoce.retrievers.registry import RETRIEVERS
+from sottovoce.retrievers import RETRIEVERS
 from tests.graphs.support import board
 from tests.retrievers.services import Reply, Service, serving
 from tests.retrievers.test_google import FOUND, KEY, REFUSED, SPENT, google

@@ -19,7 +19,7 @@ from sottovoce.graphs import scheme, schemes
 from sottovoce.graphs.codegen import create_codegen
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.graphs.discussion import MesSync
-from sottovoce.prompts.packs import SHIPPED
+from sottovoce.prompts import SHIPPED
 from tests.tables import each_row
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}

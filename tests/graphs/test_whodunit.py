@@ -13,10 +13,9 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.whodunit.actions import Malformed, read
+from sottovoce.environments.whodunit.actions import Malformed, described, fact, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
-from sottovoce.environments.whodunit.wording import described, fact
 from sottovoce.graphs.whodunit import WhoDunit, create_whodunit, draw_games
 from sottovoce.models import Rows
 from sottovoce.nodes.whodunit import ended, form

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage
 
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.whodunit.wording import WORDINGS
+from sottovoce.environments.whodunit.actions import WORDINGS
 from sottovoce.monitors.features import features_of, joint, statistics
 from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import PEOPLE, POSITIONS, Tokens, of_payload, of_response

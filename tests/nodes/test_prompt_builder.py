@@ -11,7 +11,7 @@ from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.nodes import mad, reconcile
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Document, Question
-from sottovoce.prompts.packs import SHIPPED
+from sottovoce.prompts import SHIPPED
 from sottovoce.prompts.render import Prompts
 from tests.tables import each_row
 

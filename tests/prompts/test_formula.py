@@ -9,20 +9,19 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
 
-from sottovoce.core.worker import Worker
-from sottovoce.prompts.kinds import number, read_field
+from sottovoce.prompts.kinds import read_field
+from sottovoce.prompts.kinds.latex import Worker
 from sottovoce.prompts.kinds.number import LONGEST_FORMULA
 from tests.tables import some
 
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    worker = Worker(Path(number.__file__).with_name("latex_worker.py"))
+    worker = Worker()
     yield worker
     worker.end()
 

@@ -6,30 +6,30 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce import prompts
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.context import wording
 from sottovoce.nodes.prompt_builder import PromptBuilder
-from sottovoce.prompts import packs
 from sottovoce.prompts.render import Prompts
 
 QUESTION = {"question": "Which river?", "documents": {"agent_1": ["A."], "agent_2": ["B."]}}
 
 
-@pytest.mark.parametrize("name", packs.NAMES)
+@pytest.mark.parametrize("name", prompts.NAMES)
 def test_every_pack_that_ships_can_be_read(name: str) -> None:
-    assert Prompts(packs.SHIPPED / name).names() == Prompts().names()
+    assert Prompts(prompts.SHIPPED / name).names() == Prompts().names()
 
 
 def test_a_pack_is_found_by_name_and_else_by_path(tmp_path: Path) -> None:
-    assert Debate().pack_folder("bundled") == packs.SHIPPED / "bundled"
+    assert Debate().pack_folder("bundled") == prompts.SHIPPED / "bundled"
     assert Debate().pack_folder(str(tmp_path)) == tmp_path
 
 
 def test_paper_needs_a_set_up_of_the_scheme() -> None:
     with pytest.raises(UsageError, match="there is no setup for nothing"):
-        packs.folder_of("paper", "nothing", "nl")
+        prompts.folder_of("paper", "nothing", "nl")
 
 
 @pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])

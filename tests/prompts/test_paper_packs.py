@@ -9,9 +9,8 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.environments import codegen
 from sottovoce.environments.govsim.talk import read_limit, read_tons, read_utterance
-from sottovoce.environments.whodunit.actions import Malformed, Role, read
+from sottovoce.environments.whodunit.actions import WORDINGS, Malformed, Role, read
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.wording import WORDINGS
 from sottovoce.experiments.files import examples_of, shipped
 from sottovoce.nodes import ia, mad, madra_readers, reconcile
 from sottovoce.nodes.prompt_builder import PromptBuilder

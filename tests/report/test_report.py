@@ -17,10 +17,9 @@ from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError
 from sottovoce.models import load
 from sottovoce.report import viewer
-from sottovoce.report.comparison import comparison_of, tables
+from sottovoce.report.comparison import Gathered, comparison_of, gathered, tables
 from sottovoce.report.plots import plots
 from sottovoce.report.report import report
-from sottovoce.report.sources import Gathered, gathered
 from sottovoce.report.viewer import Tensors, Words, items
 from sottovoce.runs.run import Run
 from sottovoce.runs.run_directory import find_run

@@ -13,8 +13,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
+from sottovoce.report.comparison import Gathered
 from sottovoce.report.report import report
-from sottovoce.report.sources import Gathered
 from tests.browser import chromium
 from tests.report.reported import HOSTILE, cipher, scripted
 

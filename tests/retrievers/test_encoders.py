@@ -14,8 +14,7 @@ from transformers import BertConfig, BertForSequenceClassification
 from sottovoce.core.errors import CorpusError, ModelError
 from sottovoce.retrievers import Hit
 from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.encoders import SentenceEncoder
-from sottovoce.retrievers.reranking import CrossEncoder, Reranked
+from sottovoce.retrievers.encoders import CrossEncoder, Reranked, SentenceEncoder
 from tests.retrievers.sentences import tiny_encoder
 from tests.retrievers.support import MILL, QUESTION, docids
 

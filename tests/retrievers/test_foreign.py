@@ -12,9 +12,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
-from sottovoce.retrievers.registry import open_searcher, register_retriever
-from sottovoce.retrievers.reranking import Reranked, open_reranker
+from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever, open_searcher, register_retriever
+from sottovoce.retrievers.encoders import Reranked, open_reranker
 from tests.retrievers.support import MILL, QUESTION, Canned
 from tests.retrievers.vectors import Words
 

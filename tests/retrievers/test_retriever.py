@@ -13,10 +13,9 @@ from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce import retrievers
 from sottovoce.core.errors import UsageError
-from sottovoce.retrievers import Hit, Passage, PassageRetriever, Searcher
+from sottovoce.retrievers import Hit, Passage, PassageRetriever, Searcher, open_searcher
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.pool import pool_of
-from sottovoce.retrievers.registry import open_searcher
 from tests.retrievers import test_foreign, test_google
 from tests.retrievers.services import serving
 from tests.retrievers.support import MILL, QUESTION, Canned

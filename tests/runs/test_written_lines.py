@@ -16,8 +16,8 @@ from sottovoce.core.errors import StepError
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
+from sottovoce.report.comparison import gathered
 from sottovoce.report.report import report
-from sottovoce.report.sources import gathered
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
 from sottovoce.runs.run import Run
