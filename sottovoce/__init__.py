@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
+if not Path(__file__).with_name("graphs").is_dir():  # a checkout without its links, as on Windows or from a zip file
+    __path__.append(str(Path(__file__).parents[1]))  # graphs/, nodes/, models/ and the others stand beside this folder
 _LIST = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 _HOMES = {each.name: line.module for line in _LIST.body if isinstance(line, ast.ImportFrom) for each in line.names}
 __all__ = [*_HOMES, "__version__"]  # names, as in the list

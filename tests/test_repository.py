@@ -6,9 +6,12 @@ import ast
 import importlib
 import importlib.metadata
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +66,30 @@ def test_every_link_points_to_the_folder_that_the_mapping_names(files: list[Path
     mapped = {folder for folder in SETUPTOOLS["package-dir"].values() if "/" not in folder} - {"sottovoce"}
 
     assert links == {folder: f"../{folder}" for folder in mapped}
+
+
+DEBATE = """
+from sottovoce import Debate, ScriptedChatModel, create_debate
+graph = create_debate(Debate(rounds=1), models=ScriptedChatModel(["The answer is 2."] * 2))
+print(graph.compile().invoke({"question": "1 + 1?"}))
+"""
+
+
+@pytest.mark.parametrize("links", ["text files", "absent"], ids=["windows", "zip"])
+def test_a_checkout_without_links_runs_uninstalled(links: str, files: list[Path], tmp_path: Path) -> None:
+    """Git writes links as text files where `core.symlinks` is off; `-S` skips an installed checkout."""
+    for path in (path for path in files if path.parts[0] in {*SETUPTOOLS["package-dir"].values(), "cli.py"}):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        if not (ROOT / path).is_symlink():
+            shutil.copyfile(ROOT / path, tmp_path / path)
+        elif links == "text files":
+            (tmp_path / path).write_text((ROOT / path).readlink().as_posix())
+    env = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
+
+    for arguments, shown in ((("cli.py", "--help"), "debate"), (("-c", DEBATE), "answer': '2'")):
+        call = [sys.executable, "-S", *arguments]
+        done = subprocess.run(call, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert shown in done.stdout, done.stderr
 
 
 def test_every_file_of_a_package_is_installed_with_it(files: list[Path]) -> None:
