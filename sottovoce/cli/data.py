@@ -23,8 +23,8 @@ from sottovoce.core.files import FORCE, INDEX, OutputFile, check_folder
 from sottovoce.core.text import counted, harmless, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.datasets import DATASETS, DataSet
+from sottovoce.datasets.published import read_source, source_of
 from sottovoce.datasets.samples import SAMPLES, samples
-from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.settings import Settings

@@ -1,19 +1,26 @@
-"""Questions that need two facts, each dealt to a different agent, generated from a seed.
+"""Questions whose facts are dealt to different agents, generated from a seed, for real language models.
 
-One sample: "On which river does the town where Mira Dolan was born lie?", target "Orn", from "Mira Dolan
-was born in Kestrel Bay." and "Kestrel Bay lies on the river Orn.".
+`facts` and `work_facts`: a question needs two facts, each dealt to another agent. One sample: "On which river does the
+town where Mira Dolan was born lie?", target "Orn", from "Mira Dolan was born in Kestrel Bay." and "Kestrel Bay lies on
+the river Orn.".
 
-For real language models: names are invented, so that no model can know an answer, and the words are everyday
-ones. The bundled model does not know such words.
+`briefing`: a question about one of several facts, which only the agents that do not answer know. One sample with four
+facts: "What does Mira Dolan work as?", target "baker", from "Mira Dolan works as a baker. Mira Dolan keeps 47 hens.
+Alder Ford lies on the river Orn. The sister of Mira Dolan is called Anna." An agent that summarizes its facts does not
+know which one will be asked.
+
+Names are invented, so that no model can know an answer, and the words are everyday ones. The bundled model does not
+know such words.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
-from sottovoce.nodes.question import Question
+from sottovoce.nodes.question import Document, Question
 
 
 class Pair(NamedTuple):
@@ -89,7 +96,7 @@ def two_facts(
     solution uses both facts.
     """
     people = [*_people(FIRST, f"{name}/{seed}"), *_people(MORE, f"{name}/{seed}/more")]
-    return [_question(f"{name}/{seed}/{i}", PAIRS[name], person, agents) for i, person in enumerate(people[:n])]
+    return [_about_pair(f"{name}/{seed}/{i}", PAIRS[name], person, agents) for i, person in enumerate(people[:n])]
 
 
 def _people(first_names: Sequence[str], seed: str) -> list[str]:
@@ -98,7 +105,7 @@ def _people(first_names: Sequence[str], seed: str) -> list[str]:
     return people
 
 
-def _question(id: str, pairs: Sequence[Pair], person: str, agents: Sequence[str]) -> Question:
+def _about_pair(id: str, pairs: Sequence[Pair], person: str, agents: Sequence[str]) -> Question:
     rng = random.Random(id)
     pair = rng.choice(pairs)
     known = {"person": person, "middle": rng.choice(pair.middles), "end": rng.choice(pair.ends)}
@@ -114,3 +121,105 @@ def _question(id: str, pairs: Sequence[Pair], person: str, agents: Sequence[str]
             agent: [fact for fact, holder in zip(facts, holders, strict=True) if holder == agent] for agent in agents
         },
     )
+
+
+BRIEFINGS = {"briefing": 4, **{f"briefing_{facts}": facts for facts in (1, 2, 8, 16)}}
+"""Number of facts of a question, by the name of the sample."""
+GROUP = 4  # facts about one person and one town
+
+
+class Attribute(NamedTuple):
+    """Templates of a fact and of its question; `subject` is person or town, `values` names a pool."""
+
+    subject: str
+    fact: str
+    question: str
+    values: str
+
+
+ATTRIBUTES = (
+    Attribute("person", "{person} was born in {value}.", "In which town was {person} born?", "towns"),
+    Attribute("person", "{person} works as a {value}.", "What does {person} work as?", "jobs"),
+    Attribute("person", "{person} keeps {value} hens.", "How many hens does {person} keep?", "numbers"),
+    Attribute("person", "{person} is {value} years old.", "How old is {person}?", "numbers"),
+    Attribute("person", "{person} plays the {value}.", "Which instrument does {person} play?", "instruments"),
+    Attribute("person", "The sister of {person} is called {value}.", "What is {person}'s sister called?", "names"),
+    Attribute("person", "The front door of {person} is {value}.", "What color is {person}'s front door?", "colors"),
+    Attribute("person", "{person} hides the key in a {value}.", "What does {person} hide the key in?", "places"),
+    Attribute("town", "{town} lies on the river {value}.", "On which river does {town} lie?", "rivers"),
+    Attribute("town", "{town} has {value} bridges.", "How many bridges does {town} have?", "numbers"),
+    Attribute("town", "The mayor of {town} is called {value}.", "What is the mayor of {town} called?", "names"),
+    Attribute("town", "{town} is known for its {value}.", "What is {town} known for?", "goods"),
+)
+LANDMARKS = (
+    "Kestrel Alder Hollow Tarn Birch Sable Marrow Fenwick Otter Thistle Raven Cedar Willow Heron Flint Bramble".split()
+)
+ENDINGS = "Bay Ford Cross Hill End Point Gate Mill Brook Haven Dale Reach".split()
+VALUES = {
+    "jobs": "baker tailor potter carpenter gardener painter weaver miller cobbler dentist plumber librarian pilot "
+    "surgeon teacher butcher",
+    "numbers": " ".join(map(str, range(21, 99))),
+    "instruments": "violin trumpet harp flute cello drums banjo piano oboe guitar tuba clarinet accordion bagpipes "
+    "trombone mandolin",
+    "names": "Anna Ruth Nora Greta Ada Vera Clara Maud Elsa Doris Freya Judith Paula Sofia Tilda Winnie",
+    "colors": "red blue green yellow purple orange brown pink gray white black beige turquoise crimson violet silver",
+    "places": "teapot boot vase basket kettle jar bucket drawer lantern barrel clock pillow hat bottle suitcase mug",
+    "rivers": "Orn Velda Issel Tamsin Brue Carrow Lethe Wenlock Aske Tolle Murrow Sefton Dray Yarrick Ostra Pellin",
+    "goods": "cheese lace honey soap cider pottery rope candles bread paper mustard ribbons plums beer salt carpets",
+}
+"""The pools of values; no word is in two of them, nor in a name or a template."""
+
+
+def briefings(name: str, n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
+    """Return `n` different questions of one of `BRIEFINGS`, the same ones for the same arguments.
+
+    Each fact is about another subject or attribute, and the target occurs in the asked fact alone: a town with facts
+    of its own is nobody's birthplace. The facts are dealt in turn to all agents but the last, who knows nothing; a
+    single agent knows all. The solution is the asked fact.
+    """
+    return list(islice(_different(name, agents, seed), n))
+
+
+def _different(name: str, agents: Sequence[str], seed: int) -> Iterator[Question]:
+    """Yield questions with different texts: nobody's attribute is asked twice."""
+    rng, texts = random.Random(f"{name}/{seed}"), set[str]()
+    while True:
+        question = _about_one_of(f"{name}/{seed}/{len(texts)}", rng, BRIEFINGS[name], agents)
+        if question["question"] not in texts:
+            texts.add(question["question"])
+            yield question
+
+
+def _about_one_of(id: str, rng: random.Random, k: int, agents: Sequence[str]) -> Question:
+    briefing = _facts(rng, k)
+    attribute, known = briefing[rng.randrange(k)]
+    facts = [each.fact.format(**of_fact) for each, of_fact in briefing]
+    return Question(
+        id=id,
+        question=attribute.question.format(**known),
+        kind="number" if attribute.values == "numbers" else "text",
+        target=known["value"],
+        solution=f"{attribute.fact.format(**known)} The answer is {known['value']}.",
+        documents=to_senders(facts, agents),
+    )
+
+
+def to_senders(documents: Sequence[Document], agents: Sequence[str]) -> dict[str, Sequence[Document]]:
+    """Deal documents in turn to all agents but the last, which answers; a single agent gets all."""
+    senders = agents[:-1] or agents
+    dealt = {sender: documents[place :: len(senders)] for place, sender in enumerate(senders)}
+    return {agent: dealt.get(agent, []) for agent in agents}
+
+
+def _facts(rng: random.Random, k: int) -> list[tuple[Attribute, Mapping[str, str]]]:
+    """Draw `k` attributes with what their templates name; within a question no name and no value occurs twice."""
+    groups = -(-k // GROUP)
+    people = zip(rng.sample(FIRST + MORE, groups), rng.sample(LAST, groups), strict=True)
+    towns = [f"{landmark} {rng.choice(ENDINGS)}" for landmark in rng.sample(LANDMARKS, 2 * groups)]
+    values = {pool: rng.sample(words.split(), k) for pool, words in VALUES.items()} | {"towns": towns[groups:]}
+    subjects = [{"person": " ".join(person), "town": town} for person, town in zip(people, towns, strict=False)]
+    return [
+        (attribute, {**subject, "value": values[attribute.values].pop()})
+        for subject in subjects
+        for attribute in rng.sample(ATTRIBUTES, min(k, GROUP))
+    ]

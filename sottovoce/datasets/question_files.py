@@ -5,26 +5,37 @@ CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, o
 agent (documents, wordings, starting_views) are JSON. Other columns, such as `subject`, are metadata: no agent reads
 them, and rows can be filtered by them. The id of a row without one is a digest of what it asks.
 
+A condition compares one field of a row with one value: subject=algebra, split!=train, level<=3.
+
 Nothing here imports torch or langgraph.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import operator
 import random
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sottovoce.core.any_types import JSONValue
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted
-from sottovoce.datasets.briefing import to_senders
-from sottovoce.datasets.columns import Enough, check_names, named, question_from, read_conditions
+from sottovoce.datasets.facts import to_senders
+from sottovoce.datasets.schema import check_names, named, question_from
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.nodes.settings import Settings
 
 WHAT = "question file"
+CONDITION = re.compile(r"\s*([^=<>!]*[^=<>!\s])\s*(!=|<=|>=|==?|<|>)\s*(.*?)\s*", re.DOTALL)
+ORDERS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -196,3 +207,88 @@ def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
         raise UsageError(f"{error}{'' if values.get('kind') else taken}") from error
     question["id"] = question.get("id") or named(question)
     return AskedRow(line, question, metadata)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A comparison of one field with one value."""
+
+    field: str
+    sign: str
+    value: str
+
+    def is_met(self, fields: Mapping[str, JSONValue]) -> bool:
+        """Return whether a row meets the condition; a row without the field meets only !=.
+
+        Raises:
+            UsageError: the condition compares by < or >, but the field is not a number.
+        """
+        cell = fields.get(self.field)
+        if self.sign not in ORDERS:
+            return (cell is not None and _equal(cell, self.value)) == (self.sign == "=")
+        if cell is None:
+            return False
+        if (number := _number(cell)) is None:
+            raise UsageError(f"{self.field} is {cell!r}; expected a number, as {self} compares numbers")
+        return ORDERS[self.sign](number, float(self.value))
+
+    def __str__(self) -> str:
+        return f"{self.field}{self.sign}{self.value}"
+
+
+def read_conditions(where: Sequence[str], known: Sequence[str] | None = None) -> list[Condition]:
+    """Parse conditions on the fields `known`; None checks no names.
+
+    Raises:
+        UsageError: one is not a condition, is on another field, or compares by < or > with something that is not a
+            number.
+    """
+    conditions = []
+    for text in where:
+        if not (match := CONDITION.fullmatch(text)):
+            raise UsageError(f"--where is {text!r}; expected FIELD=VALUE, FIELD!=VALUE, or for numbers < <= > >=")
+        condition = Condition(match[1], "=" if match[2] == "==" else match[2], match[3])
+        if condition.sign in ORDERS and _number(condition.value) is None:
+            raise UsageError(f"--where is {text!r}; expected a number after {condition.sign}")
+        if known is not None and condition.field not in known:
+            raise UsageError(f"{choose('field', condition.field, list(known))} (--where {str(condition)!r})")
+        conditions.append(condition)
+    return conditions
+
+
+class Enough:
+    """Tells when a file has been read far enough for the rows that are asked: a count of those that meet conditions."""
+
+    def __init__(self, where: Sequence[str] = (), rows: int | None = None) -> None:
+        """Take the conditions, which are parsed before the file is read, and the count; None reads all rows."""
+        self._conditions, self._left = read_conditions(where), rows
+        self._unseen = {condition.field for condition in self._conditions}
+
+    def after(self, fields: Mapping[str, JSONValue]) -> bool:
+        """Return True behind the last row that is needed; a field of a condition must have occurred by then."""
+        if self._left is None:
+            return False
+        self._unseen -= fields.keys()
+        with suppress(UsageError):  # it is reported later, with its line
+            self._left -= all(condition.is_met(fields) for condition in self._conditions)
+        return self._left <= 0 and not self._unseen
+
+
+def _equal(cell: JSONValue, value: str) -> bool:
+    """Return whether a field equals a value: texts letter by letter, a JSON number in any spelling."""
+    if isinstance(cell, str):
+        return cell == value
+    if isinstance(cell, bool) or not isinstance(cell, (int, float)):
+        return json.dumps(cell, ensure_ascii=False) == value
+    return _number(value) == cell
+
+
+def _number(value: JSONValue) -> float | None:
+    """Return the value of a finite number or of its text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None

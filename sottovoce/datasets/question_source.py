@@ -19,10 +19,9 @@ from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.validation import Checked
-from sottovoce.datasets.columns import Enough
-from sottovoce.datasets.question_files import check, read_file
+from sottovoce.datasets.published import read_source, source_of
+from sottovoce.datasets.question_files import Enough, check, read_file
 from sottovoce.datasets.samples import GAMES, STORED, origin, read_name, samples, stored_game
-from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question

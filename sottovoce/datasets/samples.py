@@ -1,20 +1,28 @@
-"""Samples: questions generated from a seed, by the name that --sample takes."""
+"""Samples: questions generated from a seed, by the name that --sample takes.
+
+Questions about the bundled encyclopedia have six passages: the articles that are needed, and distractors. One sample:
+"In which town was the author of The Salt Ledger born?", target "Greyholt", with the articles on the book, on Orla
+Vance, and on four more books and people. Schemes with retrieval do not show agents these passages.
+"""
 
 from __future__ import annotations
 
+import random
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
-from sottovoce.datasets.briefing import BRIEFINGS, briefings
-from sottovoce.datasets.facts import PAIRS, two_facts
+from sottovoce.datasets.facts import BRIEFINGS, PAIRS, briefings, two_facts
 from sottovoce.datasets.trained import HELD_OUT
 from sottovoce.environments import SPLITS
+from sottovoce.environments.encyclopedia import LABELS, TYPES, Asked, Type, encyclopedia
+from sottovoce.environments.encyclopedia import questions as encyclopedia_questions
 from sottovoce.graphs import Scheme, record_of, shipped
-from sottovoce.nodes.question import Question
+from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.settings import Settings
 
 GAMES = {each.command: each.games for each in shipped() if each.games}
@@ -31,6 +39,14 @@ MAX_SAMPLES = {"split": 3_000, "facts": 288, "work_facts": 288, "world": 800, "w
 MAX_SAMPLES |= dict.fromkeys(BRIEFINGS, 1_000)
 MAX_SAMPLES |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
 """Largest number of different samples of a seed; arithmetic has no such limit, and stops at `MOST_STEPS`."""
+PASSAGES = 6
+"""Passages of a question, dealt to the agents in a discussion where each knows a part (SDE)."""
+KINDS = {"fact": "text", "bridge": "text", "comparison": "text", "strategy": "yes_no", "claim": "label"}
+CLAIM = (
+    "A claim is held against what is known: SUPPORTS where that says so, REFUTES where it says otherwise, "
+    "NOT ENOUGH INFO where it says neither."
+)
+SOURCE = "encyclopedia"
 DECOYS = 3  # solutions of other samples, for dummy debaters
 
 
@@ -87,8 +103,6 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
     if name in BRIEFINGS:
         return briefings(name, n, agents, seed)
     if name.startswith("world"):
-        from sottovoce.datasets.encyclopedia import about_the_world  # late: it reads the encyclopedia's data
-
         type: Any = name.partition("/")[2] or None  # Any: a `Type`, by its name
         return about_the_world(type, n, seed)
     return two_facts(n, agents, seed, name) if name in PAIRS else split_knowledge(n, agents, seed)
@@ -103,3 +117,45 @@ def _check_sample(name: str, record: Scheme) -> None:
     if game:
         who, game = players.get(game, "this scheme"), game.partition("/")[0]
         raise UsageError(f"--sample {name} cannot be used here; --sample {game} belongs to {who}")
+
+
+def about_the_world(type: Type | None, n: int, seed: int = 0) -> list[Question]:
+    """Return the first `n` questions of a type, or of all types in turn, shuffled by the seed."""
+    name = "world" if type is None else f"world/{type}"
+    return [_about_article(f"{name}/{seed}/{i}", asked) for i, asked in enumerate(_order(type, seed)[:n])]
+
+
+@cache
+def _order(type: Type | None, seed: int) -> list[Asked]:
+    if type is None:
+        return [asked for row in zip(*(_order(each, seed) for each in TYPES), strict=False) for asked in row]
+    found = list(encyclopedia_questions(type))
+    random.Random(f"world/{type}/{seed}").shuffle(found)
+    return found
+
+
+def _about_article(id: str, template: Asked) -> Question:
+    world = encyclopedia()
+    sentences = [world.by_title[title].sentences[at] for title, at in template.gold if at is not None]
+    why = sentences or [f"The article on {template.gold[0].title} does not tell."]
+    question = Question(
+        id=id,
+        question=template.text,
+        kind=KINDS[template.type],
+        target=template.answer,
+        solution=f"{' '.join(why)} The answer is {template.answer}.",
+        gold_passages=list(dict.fromkeys(title for title, _ in template.gold)),
+        documents=passages(template),
+    )
+    return {**question, "choices": [*LABELS], "description": CLAIM} if template.type == "claim" else question
+
+
+def passages(template: Asked) -> list[Passage]:
+    """Return the gold articles and others of their kinds, shuffled, the same ones for the same question."""
+    world, rng = encyclopedia(), random.Random(template.text)
+    gold = [world.by_title[title] for title in dict.fromkeys(title for title, _ in template.gold)]
+    kinds = {article.kind for article in gold}
+    others = [article for article in world.articles if article.kind in kinds and article not in gold]
+    mixed = [*gold, *rng.sample(others, PASSAGES - len(gold))]
+    rng.shuffle(mixed)
+    return [{"id": each.title, "title": each.title, "text": each.text, "source": SOURCE} for each in mixed]

@@ -1,19 +1,38 @@
-"""The description of a published data set: where its fields are, and how many rows were published."""
+"""Where a row has the fields of its question: in a question file by their names, in a published data set as described.
+
+A `DataSet` also says how many rows were published.
+"""
 
 from __future__ import annotations
 
+import difflib
+import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast, get_type_hints
 
 from sottovoce.core.any_types import JSONValue, Unimported
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.datasets.table_reader import Values
-from sottovoce.prompts.kinds import KindName
+from sottovoce.datasets.table_reader import Values, json_of
+from sottovoce.nodes.question import Question, question_id
+from sottovoce.prompts.kinds import KindName, kind_of
 
 SPLITS = {"dev": "validation", "test": "test", "train": "train"}
 """Names on the hub, by published split."""
 Fields = dict[str, Unimported]
+KNOWN = tuple(get_type_hints(Question))
+LISTS = ("choices", "aliases", "decoys", "demonstrations", "hints", "gold_passages")
+BY_AGENT = ("documents", "wordings", "starting_views")
+ALIKE = 0.81  # of difflib's ratio: qestion, targets and traget are near ours; idx, qid and document_id are columns
+ELSEWHERE = {
+    "answer": "target", "gold": "target", "label": "target", "options": "choices", "problem": "question",
+    "prompt": "question", "context": "documents", "passages": "documents",
+}  # fmt: skip
+"""Common names of our fields in datasets; taken for other columns, they would silently lose a target."""
+UNASKED = {"id", "kind", "target", "aliases", "printed_target", "solution", "decoys", "gold_passages"}
+"""Fields that do not change what a row asks."""
+TRUTH = {"true": "yes", "false": "no"}
 
 
 @dataclass(frozen=True)
@@ -117,3 +136,75 @@ class DataSet:
         known = [*self.counts, *self.parts]
         if part and part not in known and not self.any_part:
             raise UsageError(nearest(f"part of {self.name}", part, known))
+
+
+def check_names(names: Collection[str]) -> None:
+    """Check that no name is a misspelled or foreign name of a question's field, and that there is a question.
+
+    Raises:
+        UsageError: a name stands for a field that is absent, or there is no question.
+    """
+    for name in names:
+        near = difflib.get_close_matches(name.lower(), [*KNOWN, *ELSEWHERE], n=1, cutoff=ALIKE)
+        meant = ELSEWHERE.get(near[0], near[0]) if near else None
+        if name not in KNOWN and meant and meant not in names:
+            raise UsageError(f"unknown field {name!r}; did you mean {meant!r}? If not, rename the column")
+    if "question" not in names:
+        raise UsageError(f"found no 'question' among {', '.join(map(repr, names)) or 'no fields'}; expected one")
+
+
+def question_from(values: Values, common: Values, *, cells: bool) -> tuple[Question, Values]:
+    """Return a row's question and its other columns; `common` fills missing fields. `cells`: values are CSV texts.
+
+    Raises:
+        UsageError: a cell that should be JSON is not, or a text cannot be encoded as UTF-8.
+    """
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"found {error.object[error.start]!r}, which cannot be encoded as UTF-8") from error
+    own = {name: value for name, value in values.items() if name in KNOWN and value is not None}
+    if cells:
+        own = {name: _cell(name, text) for name, text in own.items()}
+    asked = {**common, **own}
+    for name in ("id", "solution"):
+        if name in asked:
+            asked[name] = _text(asked[name])
+    if not asked.get("kind"):
+        asked["kind"] = kind_of({**asked, "target": _truth(asked.get("target"))})
+    if "target" in asked:
+        asked["target"] = (_truth if asked["kind"] == "yes_no" else _text)(asked["target"])
+    for name in ("choices", "aliases"):
+        if isinstance(asked.get(name), list):
+            asked[name] = [_text(each) for each in asked[name]]
+    return cast(Question, asked), {name: value for name, value in values.items() if name not in KNOWN}
+
+
+def named(question: Question) -> str:
+    """Return the id of a row that has none: a digest of everything that it asks.
+
+    For a bare text it is `question_id`. Two rows may ask the same text with other choices or documents.
+    """
+    asked = {name: value for name, value in question.items() if name not in UNASKED and value}
+    if set(asked) == {"question"}:
+        return question_id({"question": question["question"]})
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _cell(name: str, text: str) -> Any:  # Any: a list, a mapping or a text
+    """Return the value of a cell: JSON, a list of texts separated by |, or the text itself."""
+    by_name = name in (*BY_AGENT, "gold_passages")
+    begins = "[{" if by_name else "[" if name in LISTS else ""  # choices may be sets: {1}|{2}
+    if text[0] in begins:
+        return json_of(text, f"{name} ({text})")
+    return [part.strip() for part in text.split("|")] if name in LISTS else text
+
+
+def _text(value: JSONValue) -> JSONValue:
+    return json.dumps(value) if isinstance(value, (bool, int, float)) else value
+
+
+def _truth(value: JSONValue) -> JSONValue:
+    """Return a value as text, true as "yes" and false as "no"."""
+    text = _text(value)
+    return TRUTH.get(text.strip().lower(), text) if isinstance(text, str) else text

@@ -12,7 +12,7 @@ from sottovoce.analysis.scorers import gold_of
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.run_tables import show_measures
 from sottovoce.datasets import DATASETS
-from sottovoce.datasets.sources import Source, read_source
+from sottovoce.datasets.published import Source, read_source
 from sottovoce.nodes.question import Question
 from sottovoce.runs.read import load_run
 from tests.runs.single import run_one

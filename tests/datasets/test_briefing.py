@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from sottovoce.datasets.briefing import ATTRIBUTES, BRIEFINGS, briefings
+from sottovoce.datasets.facts import ATTRIBUTES, BRIEFINGS, briefings
 from sottovoce.datasets.samples import MAX_SAMPLES, samples
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single

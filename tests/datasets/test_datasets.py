@@ -11,9 +11,9 @@ import pytest
 
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.answers import plain_number
+from sottovoce.datasets.published import read_source, source_of
 from sottovoce.datasets.question_files import QuestionFile
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
-from sottovoce.datasets.sources import read_source, source_of
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts import kinds

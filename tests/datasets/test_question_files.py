@@ -14,8 +14,7 @@ import pytest
 
 from sottovoce.core.bounds import LONGEST_LINE
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.columns import Enough
-from sottovoce.datasets.question_files import read_file
+from sottovoce.datasets.question_files import Enough, read_file
 from sottovoce.nodes.question import question_id
 
 SUMS = [

@@ -10,9 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from sottovoce.datasets.arithmetic import MADE, Expression, made_arithmetic, split_knowledge
-from sottovoce.datasets.encyclopedia import PASSAGES, about_the_world, passages
 from sottovoce.datasets.facts import two_facts
-from sottovoce.datasets.samples import MAX_SAMPLES, samples
+from sottovoce.datasets.samples import MAX_SAMPLES, PASSAGES, about_the_world, passages, samples
 from sottovoce.environments.encyclopedia import LABELS, Asked, Type, encyclopedia, questions
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single

@@ -10,7 +10,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
-from sottovoce.datasets.encyclopedia import about_the_world
+from sottovoce.datasets.samples import about_the_world
 from sottovoce.graphs.ia import IA, create_ia
 from sottovoce.nodes.ia import boxed, exchange
 from tests.graphs.support import Recording, board, calls, heard, lonely_loaded

@@ -12,7 +12,7 @@ from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.core.registry import Registry
-from sottovoce.datasets.encyclopedia import about_the_world
+from sottovoce.datasets.samples import about_the_world
 from sottovoce.environments.encyclopedia import LABELS, Asked, questions
 from sottovoce.environments.react import Malformed
 from sottovoce.graphs.react import ReAct, create_react

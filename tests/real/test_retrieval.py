@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.datasets.encyclopedia import about_the_world
+from sottovoce.datasets.samples import about_the_world
 from sottovoce.environments.react import Action
 from sottovoce.graphs.madra import MADRA, create_madra
 from sottovoce.graphs.react import ReAct, create_react

@@ -1,8 +1,11 @@
-"""Rows of a data set: of a file in its published format, or of the Hugging Face hub at a commit.
+"""Published data sets, written as NAME:FILE or NAME/PART:FILE, for example "gsm8k:test.jsonl".
 
-The formats are JSON Lines, a JSON list, a JSON object that contains the list, Parquet, and CSV with or without a
-header. The library `datasets` (extra `eval`) loads rows of the hub, or of a copy of a repository in a folder. Data is
-never executed: no pickle is opened, and no repository's code is run.
+A file is in its published format: JSON Lines, a JSON list, a JSON object that contains the list, Parquet, or CSV with
+or without a header. Instead of a file, a repository of the Hugging Face hub at a commit, or a folder with a copy of
+one, can be given; the library `datasets` (extra `eval`) loads its rows. Data is never executed: no pickle is opened,
+and no repository's code is run.
+
+Nothing here imports torch or langgraph.
 """
 
 from __future__ import annotations
@@ -10,21 +13,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
-from sottovoce.core.errors import UsageError, first_line
+from sottovoce.core.errors import UsageError, first_line, nearest
 from sottovoce.core.text import shortened
-from sottovoce.datasets.schema import DataSet
+from sottovoce.datasets import DATASETS, DataSet
+from sottovoce.datasets.question_files import AskedRow, Enough, QuestionFile
+from sottovoce.datasets.schema import Row
 from sottovoce.datasets.table_reader import (
     ENDINGS,
     MARK,
     Broken,
     DataFile,
-    Row,
     TextFile,
     Values,
     binary,
@@ -34,19 +39,128 @@ from sottovoce.datasets.table_reader import (
     split_csv,
     split_lines,
 )
+from sottovoce.datasets.table_reader import Row as Unread
+from sottovoce.nodes.question import Question, check_question
 
+WRITTEN = re.compile(r"([A-Za-z0-9_-]{2,})(?:/([^:/\\]+))?:(.+)", re.DOTALL)  # a single letter is a drive
+DECOYS = 3
+"""Number of worked solutions taken from the next rows, for dummy debaters."""
 ID = re.compile(r"([\w.-]+/[\w.-]+?)(?:@([\w./-]*))?")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 FILES = (*ENDINGS, ".txt")
 
 
+@dataclass(frozen=True)
+class Source:
+    """A data set, a part of it, and its location."""
+
+    data: DataSet
+    part: str
+    where: str
+
+    @property
+    def name(self) -> str:
+        """The name with its part, which ids begin with."""
+        return f"{self.data.name}/{self.part}" if self.part else self.data.name
+
+
+def source_of(text: str) -> Source | None:
+    """Return the named data set; None if the text is the path of a file.
+
+    Raises:
+        UsageError: there is no such data set, or it has no such part.
+    """
+    if not (match := WRITTEN.fullmatch(text)) or Path(text).exists():
+        return None
+    name, part, where = match.groups(default="")
+    if name not in DATASETS:
+        raise UsageError(nearest("data set", name, DATASETS))
+    DATASETS[name].check_part(part)
+    return Source(DATASETS[name], part, where)
+
+
+def read_source(
+    source: Source, common: Mapping[str, object] | None = None, enough: Enough | None = None
+) -> QuestionFile:
+    """Read all rows, or enough, as questions; the fields of `common` are added to each and take precedence.
+
+    Raises:
+        UsageError: it cannot be read, or rows are broken; the message names the first and counts the others.
+    """
+    if "kind" in (common or {}):
+        known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
+        raise UsageError(f"--kind is only for your own files; {known}")
+    path = Path(source.where)
+    is_copy = path.is_dir() and not source.data.aliases_in
+    open_rows = read_hub if is_copy or is_on_hub(source.where) else read_published
+    with open_rows(source.where, source.data, source.part) as file:
+        found, whole = _rows(file, source, dict(common or {}), enough or Enough())
+        if not (rows := _with_decoys(found)):
+            raise UsageError(f"no row of {file.name} is a question of {source.name}; expected at least one")
+        total = len(rows) if whole else None
+        return QuestionFile(path, file.digest(), tuple(rows), total, data_set=source.name, noun=file.noun)
+
+
+def _rows(file: DataFile, source: Source, common: Values, enough: Enough) -> tuple[list[AskedRow], bool]:
+    """Return the rows, with those that decoys come from, and whether these are all."""
+    rows, ids, broken = list[AskedRow](), set[str](), Broken(file.name, file.noun)
+    behind = -1
+    for at, (line, read) in enumerate(file.rows):
+        with broken.at(line):
+            published = Row(read(), source.part)
+            if source.data.passes_over(published):
+                continue
+            row = _row(line, published, source, common)
+            row.question["id"] = _different(f"{source.name}/{row.question.get('id', at)}", ids)
+            rows.append(row)
+            behind += behind >= 0 or enough.after(row.fields)
+            if behind == DECOYS:
+                break
+    broken.raise_first()
+    return rows, behind < DECOYS
+
+
+def _row(line: int, row: Row, source: Source, common: Values) -> AskedRow:
+    data = source.data
+    try:
+        fields = data.read(row)
+    except UsageError as error:
+        raise UsageError(f"{error}; a row of {data.name} is {data.shape}") from error
+    values = row.values
+    own = next((values[name] for name in data.own_id if values.get(name) not in (None, "")), None)
+    question = cast(Question, {"kind": data.kind, **fields, **common, **({} if own is None else {"id": str(own)})})
+    check_question(question, None)
+    return AskedRow(line, question, {name: values[name] for name in data.metadata if name in values})
+
+
+def _different(id: str, known: set[str]) -> str:
+    """Return the id, with a number appended if another row has it; some data sets repeat ids."""
+    new_id, number = id, 1
+    while new_id in known:
+        number += 1
+        new_id = f"{id}-{number}"
+    known.add(new_id)
+    return new_id
+
+
+def _with_decoys(rows: list[AskedRow]) -> list[AskedRow]:
+    """Add to each row the solutions of the rows after it, if any; the first row follows the last."""
+    n = len(rows)
+    for at, row in enumerate(rows):
+        others = [rows[(at + 1 + k) % n].question.get("solution") for k in range(min(DECOYS, n - 1))]
+        if "decoys" not in row.question and (decoys := [solution for solution in others if solution]):
+            row.question["decoys"] = decoys
+    return rows
+
+
 @contextmanager
-def read_published(path: Path, data: DataSet, part: str = "") -> Iterator[DataFile]:
+def read_published(where: str | Path, data: DataSet, part: str = "") -> Iterator[DataFile]:
     """Open a file and yield its rows; a folder contains the file of a part and a file of answer aliases.
 
     Raises:
         UsageError: the file cannot be read, has another format, or contains no row.
     """
+    path = Path(where)
     if data.aliases_in and path.is_dir():
         with _with_aliases(path, data, part) as found:
             yield found
@@ -62,7 +176,7 @@ def read_published(path: Path, data: DataSet, part: str = "") -> Iterator[DataFi
         yield DataFile(name, None, rows, text.digest, noun)
 
 
-def _split(text: TextFile, data: DataSet) -> tuple[str, Iterator[Row]]:
+def _split(text: TextFile, data: DataSet) -> tuple[str, Iterator[Unread]]:
     """Return the noun for counting rows ("line" or "row"), and the rows."""
     start = text.first.decode(errors="replace").removeprefix(MARK)
     begins = start.lstrip()[:1]
@@ -75,7 +189,8 @@ def _split(text: TextFile, data: DataSet) -> tuple[str, Iterator[Row]]:
     if not data.is_csv:
         raise UsageError(f"{text.name} is not JSON: it begins with {shortened(start, 40)!r}; expected {data.shape}")
     if data.tabs:
-        return "line", _split_tabs(text.lines(), data)
+        numbered = enumerate(text.lines(), start=1)
+        return "line", ((number, partial(_cells, line, data)) for number, line in numbered if line.strip())
     header, rows = split_csv(text.lines(), text.name, data.columns)
     if header and not {*data.row} & {*header[1]}:
         raise UsageError(f"{text.name} has the columns {', '.join(map(repr, header[1]))}; expected {data.shape}")
@@ -89,10 +204,6 @@ def _is_one_object(first_line: str, key: str) -> bool:
     except (ValueError, RecursionError):  # it goes on in the next lines, or is long
         return True
     return isinstance(value, dict) and isinstance(value.get(key), list)
-
-
-def _split_tabs(lines: Iterator[str], data: DataSet) -> Iterator[Row]:
-    return ((number, partial(_cells, line, data)) for number, line in enumerate(lines, start=1) if line.strip())
 
 
 def _cells(line: str, data: DataSet) -> Values:
