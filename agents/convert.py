@@ -7,26 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
-from sottovoce.channels import degenerate
-from sottovoce.channels.message import MessageRef, Part, Role, Turn
+from sottovoce.agents.ask import CUT, ENDED_EARLY, Ask
+from sottovoce.channels.message import Message, MessageRef, Part, Role, Turn, words
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import Untyped
+from sottovoce.core.bounds import MOST_TOKENS
 from sottovoce.core.errors import UsageError
 from sottovoce.core.thoughts import Said, split
-
-if TYPE_CHECKING:
-    from sottovoce.agents.thinking import Thoughts
-    from sottovoce.channels.payload import Payload
-    from sottovoce.models import Reply
-
+from sottovoce.prompts.structured import encodable
 
 HEARD = "heard"
 NOTHING = "(nothing)"
@@ -128,6 +125,10 @@ def parts_of(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
 PROVIDER = "sottovoce"
 
 
+MOST_REPORTED = 1_000 * MOST_TOKENS
+"""Limit on the numbers of tokens that a server reports for one call."""
+TOKENS = ("tokens_in", "tokens_reused", "tokens_out", "tokens_thoughts")
+"""The statistics of a message that are its usage."""
 PAYLOAD = "payload"
 """The key of a local reply's payload in a message's `additional_kwargs`."""
 THOUGHT_BLOCKS = ("thinking", "reasoning", "reasoning_content")
@@ -136,46 +137,78 @@ REASONING = "reasoning_content"
 """The key of thoughts in a message's `additional_kwargs`, as LangChain's integrations name it."""
 
 
-def message(
-    reply: Reply,
-    payload: Payload,
-    ref: PayloadRef,
-    temperature: float,
-    note: str = "",
-    thoughts: Thoughts | None = None,
-    thoughts_ref: PayloadRef | None = None,
-) -> AIMessage:
-    """Return the message of a reply behind its thoughts; it contains no tensors. `note` is one on latent steps."""
-    used, new, reused = reply.usage.prompt, reply.usage.new, reply.usage.reused
-    thought: dict[str, Untyped] = {}
-    if thoughts and thoughts.tokens:
-        used, new, reused = thoughts.prompt, new + thoughts.tokens, thoughts.reused
-        thought = {REASONING: thoughts.text, **({"thoughts_payload": thoughts_ref.to_dict()} if thoughts_ref else {})}
+def to_langchain(message: Message, model: str, protocol: str) -> AIMessage:
+    """Return a local reply as a LangChain message, without tensors; `model` is the model's name."""
+    tokens = {name: int(message.stats.get(name, 0)) for name in TOKENS}
+    used, new = tokens["tokens_in"], tokens["tokens_out"] + tokens["tokens_thoughts"]
     usage = UsageMetadata(
         input_tokens=used,
         output_tokens=new,
         total_tokens=used + new,
-        input_token_details=InputTokenDetails(cache_read=reused),
+        input_token_details=InputTokenDetails(cache_read=tokens["tokens_reused"]),
     )
-    if thought and thoughts:
-        usage["output_token_details"] = OutputTokenDetails(reasoning=thoughts.tokens)
-    notes = [*degenerate.signs(payload), note, thoughts.note if thoughts else ""]
+    more: dict[str, Untyped] = {}
+    if tokens["tokens_thoughts"]:
+        usage["output_token_details"] = OutputTokenDetails(reasoning=tokens["tokens_thoughts"])
+        more[REASONING] = message.thoughts
+    if message.thoughts_payload:
+        more["thoughts_payload"] = message.thoughts_payload.to_dict()
     return AIMessage(
-        content=payload.label.text,
+        content=message.text,
         additional_kwargs={
-            PAYLOAD: ref.to_dict(),
-            "stats": summary(payload, temperature),
-            "notes": [each for each in notes if each],
-            **thought,
+            PAYLOAD: message.payload and message.payload.to_dict(),
+            "stats": {name: value for name, value in message.stats.items() if name not in TOKENS},
+            "notes": [note for note in message.notes if note != CUT],
+            **more,
         },
         response_metadata={
-            "model_name": payload.label.model,
+            "model_name": model,
             "model_provider": PROVIDER,
-            "finish_reason": "length" if reply.finish == "length" else "stop",  # as other providers say
-            "protocol": payload.label.protocol,
+            "finish_reason": "length" if message.cut else "stop",  # as other providers say
+            "protocol": protocol,
         },
         usage_metadata=usage,
     )
+
+
+def from_langchain(reply: AIMessage, ask: Ask) -> Message:
+    """Return a LangChain reply to a request as a message for the board."""
+    ref, begun, (tokens, absurd) = reply.additional_kwargs.get(PAYLOAD), words(ask.prefill), usage_of(reply)
+    thoughts, text = map(encodable, said(reply))
+    about, spoken = reply.response_metadata, reply.additional_kwargs.get("thoughts_payload")
+    cut = ENDED_EARLY.get(str(about.get("finish_reason", about.get("stop_reason"))).lower())
+    return Message(
+        **ask.place._asdict(),
+        text=text if ref else text.removeprefix(begun),  # a hosted model may repeat it
+        begun=begun,
+        asked=ask.asked,
+        payload=PayloadRef.from_dict(ref) if ref else None,
+        source="model" if ref else "hosted",
+        cut=bool(cut),
+        notes=(*filter(None, (cut, absurd)), *reply.additional_kwargs.get("notes", ())),
+        stats={**reply.additional_kwargs.get("stats", {}), **tokens},
+        thoughts=thoughts,
+        thoughts_payload=PayloadRef.from_dict(spoken) if spoken else None,
+    )
+
+
+def usage_of(reply: AIMessage) -> tuple[dict[str, float], str]:
+    """Return the token counts of a reply, and a note if a server reported some that cannot be; they are left out.
+
+    Some servers omit the usage, or report only zeros.
+    """
+    usage: Any = reply.usage_metadata or {}  # Any: clients do not check what a server sends
+    details = usage.get("input_token_details") or {}
+    reused = details.get("cache_read") or 0 if isinstance(details, Mapping) else details
+    details = usage.get("output_token_details") or {}
+    thought = details.get("reasoning") or 0 if isinstance(details, Mapping) else details
+    counts = {"tokens_in": usage.get("input_tokens"), "tokens_reused": reused, "tokens_out": usage.get("output_tokens")}
+    counts |= {"tokens_thoughts": thought} if thought else {}
+    if None in counts.values() or counts["tokens_in"] == 0:
+        return {}, ""
+    if not all(type(n) in (int, float) and 0 <= n <= MOST_REPORTED for n in counts.values()):
+        return {}, "its server reported numbers of tokens that cannot be: they are not counted"
+    return counts | {"tokens_out": max(counts["tokens_out"] - thought, 0)}, ""
 
 
 def said(reply: AIMessage) -> Said:
@@ -232,18 +265,19 @@ def last_chunk(message: AIMessage, shown: str) -> ChatGenerationChunk:
     )
 
 
-def summary(payload: Payload, temperature: float) -> dict[str, float]:
-    """Return summary statistics for the state and the transcript: plain floats, most of them rounded to four digits."""
-    from sottovoce.channels import bridge  # late: it imports torch
+def standard(ask: Ask) -> dict[str, Any]:
+    """Return the options of a request that every chat model takes."""
+    options = {"temperature": ask.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
+    return {name: value for name, value in options.items() if value is not None}
 
-    entropy = payload.tensors["entropy"]
-    return {
-        "temperature": float(temperature),
-        "mean_entropy": round(float(entropy.mean()), 4) if len(entropy) else 0.0,
-        "max_entropy": round(float(entropy.max()), 4) if len(entropy) else 0.0,
-        "repeated": round(degenerate.repeated(payload.ids), 4),
-        "surprise": round(degenerate.surprise(payload), 4),
-        **bridge.measured(payload),
-        **({"thoughts": float(len(thoughts))} if (thoughts := payload.tensors.get("thought_ids")) is not None else {}),
-        **({"carried_bytes": float(payload.carried_bytes)} if payload.carried_bytes else {}),
+
+def local_options(ask: Ask) -> dict[str, Any]:
+    """Return the options of a request for a `HookedChatModel`, or one that imitates it."""
+    ours: dict[str, Any] = {
+        "speaks": ask.protocol,
+        "prefill": ask.prefill if isinstance(ask.prefill, str) else [block(part) for part in ask.prefill],
+        "response_format": asdict(ask.response_format) if ask.response_format else None,
+        "silent": ask.silent,
     }
+    more = {} if ask.thinks else {"thinking": False}
+    return standard(ask) | {name: value for name, value in ours.items() if value} | more | {"seed": ask.seed}

@@ -23,6 +23,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr, ValidationError
 
+from sottovoce.agents.ask import EMPTY, REFUSAL
 from sottovoce.agents.convert import REASONING, said
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
@@ -35,8 +36,6 @@ FORM = "hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
 LONGEST = 300  # characters of a provider's message
 CUT = {"LengthFinishReasonError": "length", "ContentFilterFinishReasonError": "content_filter"}
 """Errors that OpenAI's client raises for a reply in a format that was cut (openai 3.52), and why it was."""
-REFUSAL, EMPTY = "it was refused by its model", "it is empty"
-"""Remarks on a reply without a text."""
 AGAIN = (408, 409, 425, 429)
 """HTTP statuses below 500 that may not occur on a retry."""
 UNREACHED = ("ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "APIConnectionError")

@@ -17,8 +17,9 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr
 
-from sottovoce.agents.convert import to_turns
-from sottovoce.channels.message import Place, Turn
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.convert import from_langchain, local_options, to_turns
+from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import UsageError
 
@@ -81,14 +82,24 @@ class ScriptedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         about = (run_manager.metadata if run_manager else None) or {}
-        agent, turns = str(about.get("agent", "")), tuple(to_turns(messages))
-        with self._lock:
-            place = {name: about[name] for name in Place._fields if name in about}
-            options = {**kwargs, **({"stop": stop} if stop else {})}
-            call = RecordedCall(agent, str(about.get("act", "")), int(about.get("round", 0)), turns, options, place)
-            self._recorded.append(call)
-            text = self._next(agent)
+        place = {name: about[name] for name in Place._fields if name in about}
+        options = {**kwargs, **({"stop": stop} if stop else {})}
+        text = self._recorded_reply(place, tuple(to_turns(messages)), options)
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
+
+    async def reply(self, ask: Ask) -> Message:
+        """Return the next reply of the agent's queue as a message for the board."""
+        place = ask.place._asdict()
+        text = self._recorded_reply(place, ask.turns, local_options(ask))
+        return from_langchain(AIMessage(content=text), ask)
+
+    def _recorded_reply(
+        self, place: Mapping[str, Any], turns: tuple[Turn, ...], options: Mapping[str, Keywords]
+    ) -> str:
+        agent, act, round = (place.get(name) for name in ("agent", "act", "round"))
+        with self._lock:
+            self._recorded.append(RecordedCall(agent or "", act or "", round or 0, turns, options, place))
+            return self._next(agent or "")
 
     def _next(self, agent: str) -> str:
         queue = self.replies.get(agent, self.replies.get("", []))

@@ -8,23 +8,18 @@ readers use the current epoch (`nodes.state.current_messages`). Checkpoints stor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from functools import cache
+from dataclasses import replace
 from typing import Self
 
 from langgraph.channels.base import BaseChannel
 from langgraph.types import Overwrite
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
 
-from sottovoce.channels.message import EDITED, RARE_REFS, Message, Place
+from sottovoce.channels.message import EDITED, RARE_REFS, Message, Place, validated
 from sottovoce.core.any_types import JSON, JSONValue, Untyped
-from sottovoce.core.errors import BoardConflict, RequestError, nearest
+from sottovoce.core.errors import BoardConflict, RequestError
 from sottovoce.core.text import shortened
-from sottovoce.core.validation import first_wrong
 
 OVERWRITE = "__overwrite__"  # the key of an Overwrite in JSON
-KNOWN = tuple(field.name for field in fields(Message))
 Wire = list[JSON]
 
 
@@ -136,31 +131,3 @@ def _marked(message: Message) -> Message:
     """Return the message, with a note if its text was edited after it was spoken."""
     edited = message.payload is not None and message.latent is None and EDITED not in message.notes
     return replace(message, notes=(*message.notes, EDITED), cut=False) if edited else message
-
-
-def validated(value: JSONValue) -> Message:
-    """Return a message from its fields, in the form of `Message.to_dict`.
-
-    Raises:
-        RequestError: a field is missing, unknown, or not of its type; a number is negative; a digest is malformed.
-    """
-    if isinstance(value, Message):
-        return value
-    if not isinstance(value, Mapping):
-        raise RequestError(
-            f"a message for the board is {shortened(repr(value))}; expected its fields, as the state shows them"
-        )
-    for name in value:
-        if name not in KNOWN:
-            raise RequestError(nearest("field of a message:", name, KNOWN))
-    try:
-        return _adapter().validate_json(to_json(value, inf_nan_mode="constants"), strict=True)
-    except ValidationError as error:
-        raise RequestError(f"in a message for the board, {first_wrong(error, 'it')}") from error
-    except PydanticSerializationError as error:
-        raise RequestError(f"a message for the board is not JSON: {error}") from error
-
-
-@cache  # built on first use, since it takes milliseconds
-def _adapter() -> TypeAdapter[Message]:
-    return TypeAdapter(Message)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
 
 from sottovoce.channels.payload import Span
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.any_types import JSON, JSONValue
-from sottovoce.core.errors import PayloadError
+from sottovoce.core.errors import PayloadError, RequestError, nearest
+from sottovoce.core.text import shortened
+from sottovoce.core.validation import first_wrong
 
 LOGGER = logging.getLogger(__name__)
 Natural = Annotated[int, Field(ge=0)]
@@ -272,3 +276,32 @@ def with_readable_payloads(
         return part
 
     return [replace(turn, parts=tuple(map(part_of, turn.parts))) for turn in turns]
+
+
+def validated(value: JSONValue) -> Message:
+    """Return a message from its fields, in the form of `Message.to_dict`.
+
+    Raises:
+        RequestError: a field is missing, unknown, or not of its type; a number is negative; a digest is malformed.
+    """
+    if isinstance(value, Message):
+        return value
+    if not isinstance(value, Mapping):
+        raise RequestError(
+            f"a message for the board is {shortened(repr(value))}; expected its fields, as the state shows them"
+        )
+    known = [field.name for field in fields(Message)]
+    for name in value:
+        if name not in known:
+            raise RequestError(nearest("field of a message:", name, known))
+    try:
+        return _adapter().validate_json(to_json(value, inf_nan_mode="constants"), strict=True)
+    except ValidationError as error:
+        raise RequestError(f"in a message for the board, {first_wrong(error, 'it')}") from error
+    except PydanticSerializationError as error:
+        raise RequestError(f"a message for the board is not JSON: {error}") from error
+
+
+@cache  # built on first use, since it takes milliseconds
+def _adapter() -> TypeAdapter[Message]:
+    return TypeAdapter(Message)

@@ -25,8 +25,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, deserialize
 
@@ -37,6 +35,7 @@ from sottovoce.core.validation import first_wrong, shown
 
 if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models needs none
     import torch
+    from numpy.typing import NDArray
 
     from sottovoce.models import LoadedModel, Table
 
@@ -223,4 +222,6 @@ def entropies(data: bytes) -> list[tuple[Span, float]]:
 
 
 def _array(tensor: Mapping[str, Any]) -> NDArray[Any]:  # Any: as safetensors has tensors, and of any type
+    import numpy as np  # late: a command's help does not need it
+
     return np.frombuffer(tensor["data"], DTYPES[tensor["dtype"]])

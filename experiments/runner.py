@@ -15,7 +15,7 @@ from sottovoce.core.files import check_no_link
 from sottovoce.experiments.files import runs_in, save
 from sottovoce.experiments.rows import Row, is_known, is_over, match, pilot_name, prepare, with_pilots
 from sottovoce.experiments.schema import Experiment
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models
 from sottovoce.runs.allowed import Trust, contained
 from sottovoce.runs.job import Job, LimitReached, Show
 from sottovoce.runs.limits import Limits

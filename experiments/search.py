@@ -24,8 +24,7 @@ from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.files import check_folder, write
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import RowRunner
-from sottovoce.nodes.context import made_from
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.job import Show

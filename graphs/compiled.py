@@ -11,8 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from langgraph.channels import BinaryOperatorAggregate, LastValue
@@ -21,16 +22,17 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Overwrite, StateSnapshot, StateUpdate
+from typing_extensions import TypedDict
 
-from sottovoce.channels.board import OVERWRITE, Board, validated
-from sottovoce.channels.input_channel import InputChannel, RemovableValue, is_nested
-from sottovoce.channels.message import EXCHANGED, Message
+from sottovoce.channels.board import OVERWRITE, Board
+from sottovoce.channels.input_channel import Chat, InputChannel, RemovableValue, is_nested
+from sottovoce.channels.message import EXCHANGED, Message, validated
 from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
 from sottovoce.graphs.edits import Supersteps, with_siblings, written_by
 from sottovoce.nodes.question import check_question
-from sottovoce.nodes.state import Discussion, Update
+from sottovoce.nodes.state import BOARD, CHAT, SHOWN, Discussion, Update
 from sottovoce.nodes.streams import chat_of
 
 FIRST = "opening"
@@ -243,12 +245,32 @@ def as_request() -> Iterator[None]:
         raise RequestError(str(error)) from error
 
 
+class _Shown(TypedDict):
+    messages: list[AnyMessage]
+
+
+CHANNELS: Mapping[str, Any] = {
+    BOARD: Annotated[list[Message], Board],
+    CHAT: Annotated[list[AnyMessage], Chat],
+    SHOWN: get_type_hints(_Shown)["messages"],  # without the tags of the union, which would change the schema
+}
+
+
+def with_channels(schema: type[Any]) -> type[Any]:
+    """Return a state with LangGraph's channels in the place of their marks."""
+    hints = get_type_hints(schema, include_extras=True)
+    marked = {
+        name: CHANNELS.get(next(iter(getattr(hint, "__metadata__", ())), ""), hint) for name, hint in hints.items()
+    }
+    return schema if marked == hints else TypedDict(schema.__name__, marked)  # type: ignore[operator]  # made at run time
+
+
 class DiscussionGraph(StateGraph[AnyState, AnyState, AnyState, AnyState]):
     """A StateGraph that refuses invalid input before its thread changes, and clears a key if None is written to it."""
 
     def __init__(self, state: type[Untyped], check: Check, **schemas: Untyped) -> None:
         """Create the graph; `check` refuses an invalid state, `schemas` are LangGraph's own."""
-        super().__init__(state, **schemas)
+        super().__init__(with_channels(state), **{name: with_channels(each) for name, each in schemas.items()})
         self.check = check
 
     def compile(self, *args: Untyped, **options: Untyped) -> CompiledDiscussion:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sottovoce.channels.message import Message
     from sottovoce.environments import Split
-    from sottovoce.nodes.contexts import GivenModels
+    from sottovoce.nodes.context import GivenModels
     from sottovoce.nodes.question import Question
     from sottovoce.nodes.watch import Watch
 

@@ -8,6 +8,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.brief import Brief
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
@@ -36,24 +37,24 @@ def begin(run: RunContext[Brief], state: Discussion) -> Update:
     return {"documents": dealt["documents"]}
 
 
-def brief(run: RunContext[Brief], state: Discussion, agent: str) -> Update:
+async def brief(run: RunContext[Brief], state: Discussion, agent: Agent) -> Update:
     """Return a sender's message, which needs no words."""
-    builder, informed = run.prompt_builder(state, agent), run.settings.know == "question"
+    builder, informed = agent.prompt_builder(state), run.settings.know == "question"
     asked = (builder.known([]), builder.question_of("")) if informed else ()
     request = builder.prompts.render("brief/brief", documents=builder.documents(), informed=informed)
     turns = (*builder.system_turn(), Turn("user", blocks(*asked, request)))
-    ask = Ask(agent, BRIEF, turns, max_tokens=run.settings.brief_tokens, silent=run.settings.escalate == "never")
-    return {"board": say(run, state, ask)}
+    ask = Ask(BRIEF, turns, max_tokens=run.settings.brief_tokens, silent=run.settings.escalate == "never")
+    return {"board": await say(run, state, agent, ask)}
 
 
-def answer(run: RunContext[Brief], state: Discussion, agent: str) -> Update:
+async def answer(run: RunContext[Brief], state: Discussion, agent: Agent) -> Update:
     """Return the last agent's answer in words, which nobody hears."""
     settings, briefs = run.settings, list[Message]()
     if settings.hears == "brief":
         briefs = others_of(run, state, rounds_of(state, (BRIEF,))[-1], agent)
-    owner = None if settings.hears == "documents" else agent
-    turns = answer_turns(run.prompt_builder(state, agent, owner), briefs)
-    return {"board": say_answer(run, state, Ask(agent, "answer", turns, protocol="nl"))}
+    owner = None if settings.hears == "documents" else ""
+    turns = answer_turns(agent.prompt_builder(state, owner), briefs)
+    return {"board": await say_answer(run, state, agent, Ask("answer", turns, protocol="nl"))}
 
 
 def answer_turns(builder: PromptBuilder, messages: Sequence[Message]) -> tuple[Turn, ...]:

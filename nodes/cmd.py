@@ -13,6 +13,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.graphs.cmd import CMD, grouped
 from sottovoce.nodes.act import Act
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import (
     decided,
@@ -100,17 +101,17 @@ def secretary_turns(builder: PromptBuilder, messages: Mapping[str, Message], vot
 # Acts
 
 
-def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
+async def discuss(run: RunContext[CMD], state: Grouped, agent: Agent) -> Update:
     """Return one agent's answer."""
     round = state["round"]
-    if not any(agent in group for group in state["groups"]):
+    if not any(agent.name in group for group in state["groups"]):
         return {}
-    builder = run.prompt_builder(state, agent)
+    builder = agent.prompt_builder(state)
     turns = answer_turns(builder)
     if round:
         messages, votes = rounds_of(state, run.answers)[round - 1], votes_of(run, state, round - 1)
         turns = discuss_turns(builder, messages, votes, state["groups"])
-    return {"board": say_answer(run, state, Ask(agent, "revise" if round else "answer", turns))}
+    return {"board": await say_answer(run, state, agent, Ask("revise" if round else "answer", turns))}
 
 
 def last_round(run: RunContext[Any], state: Discussion) -> Reading:
@@ -121,10 +122,10 @@ def last_round(run: RunContext[Any], state: Discussion) -> Reading:
 def secretary(read: Callable[[RunContext[Any], Any], Reading] = last_round) -> Act:
     """Return the act of a secretary, which gets its input from `read` and decides in text."""
 
-    def decide_tie(run: RunContext[Any], state: Discussion, agent: str) -> Update:
-        builder = run.prompt_builder(state, agent)
-        ask = Ask(agent, "decide", secretary_turns(builder, *read(run, state)), protocol="nl")
-        return {"board": say_answer(run, state, ask)}
+    async def decide_tie(run: RunContext[Any], state: Discussion, agent: Agent) -> Update:
+        builder = agent.prompt_builder(state)
+        ask = Ask("decide", secretary_turns(builder, *read(run, state)), protocol="nl")
+        return {"board": await say_answer(run, state, agent, ask)}
 
     return decide_tie
 

@@ -14,8 +14,7 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
-from sottovoce.agents.ask import Ask
-from sottovoce.agents.hooked import WORDS
+from sottovoce.agents.ask import WORDS, Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.environments.codegen import (
@@ -31,6 +30,7 @@ from sottovoce.environments.codegen import (
 )
 from sottovoce.environments.problems import Problem
 from sottovoce.graphs.codegen import PASSER, REFLECTOR, TESTER, CodeGen
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import say
@@ -135,19 +135,19 @@ class Coding(Discussion):
 # Acts
 
 
-def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
+async def write(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     """Return one coder's solution."""
-    builder, name = run.prompt_builder(state, agent), entry_point(state)
+    builder, name = agent.prompt_builder(state), entry_point(state)
     if state["round"] == 0:
         asked = words(builder.prompts.render("codegen/solve", function=name))
         turns = (*_role(builder, "coder"), Turn("user", blocks(builder.known([]), builder.question_of(asked))))
-        return {"board": say(run, state, Ask(agent, "answer", turns, code_form(scored=False)))}
+        return {"board": await say(run, state, agent, Ask("answer", turns, code_form(scored=False)))}
     spoken, reviews = replies_of(run, state), {review["agent"]: review for review in state["reviews"]}
     reflected = said(state, REFLECTOR, state["round"], (REVIEW,))
     assert reflected is not None, "judges speak before coders"
     best = [(reviews[who], spoken[who]) for who in state["ranked"]]
-    ask = Ask(agent, "revise", later_turns(builder, name, best, reflected), code_form(scored=True))
-    (message,) = say(run, state, ask)
+    ask = Ask("revise", later_turns(builder, name, best, reflected), code_form(scored=True))
+    (message,) = await say(run, state, agent, ask)
     found = scores(message.full_text, len(SCORED))  # how helpful it found the judges, for display and for monitors
     helped = f"no scores of {', '.join(SCORED)} could be read"
     if found is not None:
@@ -155,33 +155,33 @@ def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     return {"board": [replace(message, notes=(*message.notes, helped))]}
 
 
-def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
+async def test(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     """Return the Tester's tests."""
     name = entry_point(state)
     request = run.prompts.render("codegen/test", function=name, most=MOST_TESTS)
-    return _judge(run, state, Ask(agent, TEST, (), ASSERTIONS, protocol=WORDS), request)
+    return await _judge(run, state, agent, Ask(TEST, (), ASSERTIONS, protocol=WORDS), request)
 
 
-def reflect(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
+async def reflect(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     """Return the Reflector's reviews, which use the protocol, since coders hear them."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/reflect", count=count)
-    return _judge(run, state, Ask(agent, REVIEW, (), REFLECTIONS), request)
+    return await _judge(run, state, agent, Ask(REVIEW, (), REFLECTIONS), request)
 
 
-def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
+async def rank(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     """Return the Ranker's best two."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/rank", count=count)
     rankings = tuple(f"[{first}, {second}]" for first, second in permutations(range(1, count + 1), 2))
     form = Form(choices=rankings, after="Best:", unknown=False)
-    return _judge(run, state, Ask(agent, RANK, (), form, protocol=WORDS), request)
+    return await _judge(run, state, agent, Ask(RANK, (), form, protocol=WORDS), request)
 
 
-def _judge(run: RunContext[CodeGen], state: Coding, ask: Ask, request: Sequence[Part]) -> Update:
+async def _judge(run: RunContext[CodeGen], state: Coding, agent: Agent, ask: Ask, request: Sequence[Part]) -> Update:
     replies = replies_of(run, state)
-    turns = judge_turns(run.prompt_builder(state, ask.agent), list(replies.values()), request)
-    return {"board": say(run, state, replace(ask, turns=turns))}
+    turns = judge_turns(agent.prompt_builder(state), list(replies.values()), request)
+    return {"board": await say(run, state, agent, replace(ask, turns=turns))}
 
 
 # Problem and solutions

@@ -1,59 +1,69 @@
-"""The run context: the settings, models and prompts of one run, for its acts."""
+"""The run context (settings, agents and prompts of one run), and `Contexts`, which build it from graph and runtime.
+
+State has the settings as plain JSON, and never contains models. A graph may receive model objects
+(any LangChain chat model, one for all agents or by name); otherwise they are created from the settings.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.runnables import Runnable
+from langgraph.runtime import get_runtime
 
-from sottovoce.agents.ask import Person, is_hooked
-from sottovoce.agents.hooked import WORDS, HookedChatModel
+from sottovoce.agents.ask import WORDS
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.agents.parameters import Refused
-from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.agents.person import BEGINNING, Person
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
-from sottovoce.core.any_types import Unimported
-from sottovoce.core.response_format import Form
-from sottovoce.nodes.option_groups import COMPONENTS, OF_SAMPLING
-from sottovoce.nodes.prompt_builder import PromptBuilder
-from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.settings import Answers, AnySettings, Settings
+from sottovoce.core.any_types import AnyState, Unimported
+from sottovoce.core.errors import UsageError, choose, nearest
+from sottovoce.core.event_loop import beside
+from sottovoce.core.trust import Allowed
+from sottovoce.nodes.agent import Agent
+from sottovoce.nodes.option_groups import OF_SAMPLING
+from sottovoce.nodes.question import question_id
+from sottovoce.nodes.settings import AnySettings, Settings
 from sottovoce.nodes.state import Discussion, attempt_of, moment
+from sottovoce.nodes.state_validation import check_state, check_types, settings_of
+from sottovoce.nodes.streams import is_inside
+from sottovoce.prompts import SHIPPED
 from sottovoce.prompts.render import Prompts
-
-if TYPE_CHECKING:
-    from sottovoce.models import Base
 
 T = TypeVar("T")
 MOST_PROBABLE = 10
 """Top tokens of each position that a watched hosted model returns: monitors measure ten (arXiv 2502.05986)."""
-ANSWER_LINE = "shared/answer_line.md"
+LOADED = "loaded"
+MAX_CONTEXTS = 16  # in memory; a run that returns to older settings builds its context again
+Models = BaseChatModel | Mapping[str, BaseChatModel] | None
+GivenModels = Runnable[Any, Any] | Mapping[str, Runnable[Any, Any]] | None
+"""Chat models, or other runnables from messages to a message."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunContext(Generic[AnySettings]):
-    """The settings, models and prompts of one run."""
+    """The settings, agents and prompts of one run."""
 
     settings: AnySettings
-    models: Mapping[str, BaseChatModel]
+    agents: Mapping[str, Agent]
+    """The agents in the settings, by name."""
     prompts: Prompts
     """The prompts of agents whose model has no pack of its own."""
     answers: tuple[str, ...] = ("answer", "revise")
     """The scheme's acts that contain answers."""
     store: Unimported = None
     """The store of payloads; None is the default folder."""
-    packs: Mapping[str, Prompts] = field(default_factory=dict)
-    """Prompts of the agents whose model has a pack of its own: see `packs.TRAINED`."""
     memo: dict[str, Any] = field(default_factory=dict)  # Any: values of acts
     """Values that acts read once in a run, e.g. a file that the settings name."""
-    refused: Refused = field(default_factory=Refused)
-    """The parameters that servers of hosted models have refused in this run."""
 
     def once(self, name: str, read: Callable[[], T]) -> T:
         """Return the value of that name in `memo`, read at its first use in a run."""
@@ -62,38 +72,16 @@ class RunContext(Generic[AnySettings]):
         value: T = self.memo[name]
         return value
 
-    def prompt_builder(self, question: Question, agent: str, owner: str | None = "") -> PromptBuilder:
-        """Return a builder of `agent`'s prompts with the documents of `owner`: by default its own; None means all."""
-        system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
-        documents = agent if owner == "" else owner
-        components = frozenset(name for name in COMPONENTS if getattr(self.settings, name))
-        return PromptBuilder(
-            self.prompts_of(agent), question, documents, system, agent, components, self.wording(agent)
-        )
+    def agent(self, name: str) -> Agent:
+        """Return an agent; one that is not in the settings, such as a summariser, has the first agent's model."""
+        if name in self.agents:
+            return self.agents[name]
+        return self.once(f"agent {name}", lambda: self._beside(name))
 
-    def prompts_of(self, agent: str) -> Prompts:
-        """Return an agent's prompts; an agent without a model of its own uses the first agent's."""
-        owner = agent if agent in self.models else self.settings.names()[0]
-        return self.packs.get(owner, self.prompts)
-
-    def wording(self, agent: str) -> Answers:
-        """Return the wording of requests for answers to an agent: see `wording`."""
-        return wording(self.settings, self.model(agent))
-
-    def order(self, agent: str) -> int:
-        """Return an agent's place in the settings; agents that are not in them come last."""
-        names = self.settings.names()
-        return names.index(agent) if agent in names else len(names)
-
-    def model(self, agent: str) -> BaseChatModel:
-        """Return an agent's model; without one of its own, that of the first agent that is not a person."""
-        names = self.settings.names()
-        others = (name for name in names if name not in self.settings.human)
-        return self.models.get(agent) or self.models[next(others, names[0])]
-
-    def store_of(self, agent: str) -> Unimported:
-        """Return the store of the payloads of an agent's replies."""
-        return getattr(self.model(agent), "store", None) or self.store
+    def _beside(self, name: str) -> Agent:
+        first = next((each for each in self.agents.values() if not each.person), None)
+        prompts = next(iter(self.agents.values())).prompts
+        return replace(first or next(iter(self.agents.values())), name=name, prompts=prompts)
 
     def seed(self, state: Discussion, agent: str, act: str, attempt: int = 0) -> int:
         """Return a call's seed (63 bits), a digest of run, question and place; no global generator is used."""
@@ -103,59 +91,177 @@ class RunContext(Generic[AnySettings]):
     def message(self, state: Discussion, agent: str, act: str, text: str, **fields: Any) -> Message:  # Any: a message's
         """Return a message that no model wrote, said now: by default by a rule, as the next attempt at its act."""
         epoch, round, turn = moment(state)
-        usual = {"attempt": attempt_of(state, agent, act), "epoch": epoch, "turn": turn, "order": self.order(agent)}
-        return Message(agent, round, act, text, **{**usual, "source": "rule", **fields})
+        usual = {"attempt": attempt_of(state, agent, act), "epoch": epoch, "turn": turn}
+        return Message(agent, round, act, text, **{**usual, "order": self.order(agent), "source": "rule", **fields})
 
-    def temperature(self, agent: str, *, words: bool = False) -> float | None:
-        """Return the agent's temperature: as set, else by scheme and protocol; None leaves it to a hosted model.
-
-        `words`: for replies in text, whatever its protocol.
-        """
-        settings, model, default = self.settings, self.model(agent), self.settings.default_temperature
-        agent = agent if agent in settings.names() else settings.names()[0]
-        if settings.temperature:
-            return float(settings.of("temperature", agent))
-        if isinstance(model, HookedChatModel | ScriptedChatModel) and model.temperature is not None:
-            return model.temperature
-        if not isinstance(model, HookedChatModel):
-            return default
-        if base := self.base(agent):
-            of_words = model.channel.base(model.loaded, words=True).value if default is None else default
-            default = of_words if words else base.value
-        assert default is not None, "there is a base, or the scheme has a temperature"
-        speakers = settings.speakers()
-        spread = self._spreads(agent)
-        place = speakers.index(agent) if agent in speakers else 0
-        return model.channel.temperature(place, len(speakers), default) if spread else default
-
-    def base(self, agent: str) -> Base | None:
-        """Return the base of a local model's temperature; None if it was set, or the scheme has its own."""
-        settings, model = self.settings, self.model(agent)
-        if settings.temperature or not isinstance(model, HookedChatModel) or model.temperature is not None:
-            return None
-        # At 0 a mean embedding is that of one token, and such a protocol equals text.
-        averages = self._spreads(agent) and model.channel.averages and settings.spreads_temperature
-        free = settings.default_temperature is None or averages
-        return model.channel.base(model.loaded) if free else None
-
-    def _spreads(self, agent: str) -> bool:
-        """Return True if the protocol may vary the agent's temperature: agents discuss, and this one is heard."""
-        settings = self.settings
-        heard = agent in settings.speakers() or any(agent == speaker for speaker, _ in settings.edges())
-        return settings.discusses and heard
-
-    def constraint(self, form: Form | None) -> Form | None:
-        """Return the format that constrains a reply's decoding, by the run's settings; None leaves it free."""
-        guide = self.settings.guide
-        if form is None or guide == "off" or self.settings.compat == "reference":
-            return None
-        return None if form.optional and guide == "auto" else form
+    def order(self, name: str) -> int:
+        """Return an agent's place in the settings; agents that are not in them come last."""
+        names = self.settings.names()
+        return names.index(name) if name in names else len(names)
 
     def final_rule(self) -> str:
         """Return the protocol's own decision rule, if local models use one; otherwise majority."""
         latent = self.settings.protocol != WORDS  # text is decided by majority, without loading torch
-        hears = latent and any(map(is_hooked, self.models.values()))
+        hears = latent and any(agent.is_hooked for agent in self.agents.values())
         return str(PROTOCOLS[self.settings.protocol].final_rule) if hears else "majority"
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts(Generic[AnySettings]):
+    """The default settings and models of a graph, which creates a context for each run."""
+
+    kind: type[AnySettings]
+    defaults: AnySettings
+    models: Models = None
+    store: Unimported = None
+    answers: tuple[str, ...] = ("answer", "revise")
+    restored: tuple[str, ...] = ()
+    """The keys of the scheme's state that a reset restores."""
+    state: type[Any] = Discussion
+    """The scheme's state."""
+    prompts: Mapping[str, Path] = field(default_factory=dict)
+    """Folders of the scheme's own prompts: see `Scheme.own_prompts`."""
+    acting: set[str] = field(default_factory=set)
+    """The agents that act in its nodes, including those without a model of their own."""
+    allowed: Allowed = field(default_factory=Allowed)
+    """Names that the context and the state of a run may use."""
+    _built: dict[str, RunContext[AnySettings]] = field(default_factory=dict)
+    """Contexts by the settings in state and the runtime context, which were checked."""
+
+    def __post_init__(self) -> None:
+        """Refuse an invalid store, invalid models, and missing models of agents that no person plays."""
+        store = self.store
+        if store is not None and not all(hasattr(store, name) for name in ("put", "get", "on_missing")):
+            raise UsageError(f"store is {store!r}; expected a payload store, like PayloadStore('payloads')")
+        models: Any = self.models  # Any: as a user gave them
+        if models is None or isinstance(models, BaseChatModel):
+            return
+        agents, people = self.defaults.names(), self.defaults.human
+        if not isinstance(models, Mapping):
+            raise UsageError(
+                f"models is {models!r}; expected a chat model, or one by agent, like {{{agents[0]!r}: model}}; "
+                "models by name are a setting: model=['bundled']"
+            )
+        for name in agents:
+            if name not in models and name not in people:
+                known = ", ".join(sorted(map(str, models)))
+                raise UsageError(f"no model for agent {name!r}; models names only: {known}")
+        for name, model in models.items():
+            if name not in agents:
+                raise UsageError(choose("agent among the models:", name, agents))
+            if not isinstance(model, BaseChatModel):
+                raise UsageError(f"the model of agent {name!r} is {model!r}; expected a chat model")
+
+    def settings(self) -> AnySettings:
+        """Return the run's settings: the graph's, updated with those of the runtime context.
+
+        Raises:
+            UsageError: the context needs another graph than was built, or contradicts the models passed to the graph.
+            RequestError: it uses a name that is neither built in nor allowed.
+        """
+        context = _context_of(self.kind)
+        settings = self.kind.model_validate({**self.defaults.model_dump(), **context})
+        self._check_built(settings, "the context asks")
+        return self._as_spoken(settings, self.defaults.model_fields_set | set(context))
+
+    def of(self, state: Discussion) -> RunContext[AnySettings]:
+        """Return the context of the settings in state.
+
+        Raises:
+            UsageError: the settings are invalid, or the run's context asks for others.
+            RequestError: the settings use a name that is neither built in nor allowed.
+        """
+        context = _context_of(self.kind)
+        key = f"{state.get('settings')} {context}"  # `repr` shows types, and is faster than JSON
+        run = self._built.get(key)
+        if run is None:
+            settings = settings_of(state, self.kind.model_fields)
+            parsed = self.kind.model_validate(settings)
+            self._check_built(parsed, "the state's settings ask")
+            _check_same(parsed, context)
+            run = self._context(self.allowed.resolved(parsed))
+            while len(self._built) >= MAX_CONTEXTS:
+                self._built.pop(next(iter(self._built)), None)
+            self._built[key] = run
+        return run
+
+    async def ready(self, state: Discussion) -> RunContext[AnySettings]:
+        """Return the context for an act. Prompts are read and models loaded `beside` the event loop, once."""
+        run = self._built.get(f"{state.get('settings')} {_context_of(self.kind)}")
+        return run if run is not None and LOADED in run.memo else await beside(self._loaded, state)
+
+    def _loaded(self, state: Discussion) -> RunContext[AnySettings]:
+        run = self.of(state)
+        for name in {*run.agents, *self.acting}:
+            agent = run.agent(name)
+            _ = agent.person or (agent.wording, agent.temperature)  # they load its model
+        run.memo[LOADED] = True
+        return run
+
+    def check(self, state: Discussion, *, started: bool = True) -> None:
+        """Refuse an invalid state; before a discussion has `started`, only values of a wrong type."""
+        check_types(state, self.state)
+        if started:
+            check_state(state, {*self.acting, *self.of(state).settings.names()})
+
+    def _check_built(self, settings: Settings, who: str) -> None:
+        self.allowed.check(settings, self.defaults)
+        for asked, built in zip(settings.topology(), self.defaults.topology(), strict=True):
+            if asked != built:
+                raise UsageError(
+                    f"{who} for {asked}, but this graph was built with {built}; build it with those settings"
+                )
+        if settings.watch != self.defaults.watch:
+            raise UsageError(f"{who} for other monitors than this graph was built with; build it with those")
+        if settings.approve and not self.defaults.approve:
+            raise UsageError(f"{who} for approvals, but this graph was built without; build it with `approve`")
+
+    def _as_spoken(self, settings: AnySettings, chosen: set[str]) -> AnySettings:
+        """Return settings that agree with the models passed to the graph, which have their own protocol and options."""
+        if self.models is None:
+            return settings
+        for name in sorted(chosen & settings.of_models()):
+            raise UsageError(f"the setting {name!r} belongs to the models passed to this graph; set it on the models")
+        models = self.models.values() if isinstance(self.models, Mapping) else [self.models]
+        spoken = list(dict.fromkeys(model.protocol for model in models if isinstance(model, HookedChatModel)))
+        if not spoken or settings.protocol in spoken:
+            return settings
+        if "protocol" in chosen:
+            raise UsageError(
+                f"the settings ask for protocol {settings.protocol!r}, but the models use {', '.join(spoken)}; "
+                "create the models with that protocol"
+            )
+        return settings.model_copy(update={"protocol": spoken[0]})
+
+    def _context(self, settings: AnySettings) -> RunContext[AnySettings]:
+        models = {agent: self._model(settings, agent) for agent in settings.names()}
+        local = {name: model for name, model in models.items() if isinstance(model, HookedChatModel)}
+        for name, model in local.items():  # cipher averages over the tables of its hearers too
+            hearers = tuple(other for key, other in local.items() if key != name and other is not model)
+            known = {"hearers": model.hearers or hearers, "store": model.store or self.store}
+            models[name] = model.model_copy(update=known)
+        usual, own = Prompts(settings.pack_folder(settings.prompts) if settings.prompts else None, self.prompts), {}
+        if not settings.prompts:
+            packs = {name: pack for name, model in models.items() if (pack := getattr(model, "pack", None))}
+            read = {pack: Prompts(SHIPPED / pack, self.prompts) for pack in set(packs.values())}
+            own = {name: read[pack] for name, pack in packs.items()}
+        refused, people = Refused(), dict.fromkeys(settings.human, BEGINNING)
+        agents = {
+            name: Agent(name, settings, model, own.get(name, usual), refused, self.store, people.get(name, ""))
+            for name, model in models.items()
+        }
+        return RunContext(settings, agents, usual, self.answers, self.store)
+
+    def _model(self, settings: AnySettings, agent: str) -> BaseChatModel:
+        """Return the model of an agent: the one passed to the graph, or one made by the settings."""
+        if self.models is None or agent in settings.human:
+            return made_from(settings, agent, self.store)
+        if isinstance(self.models, BaseChatModel):
+            return self.models
+        if agent not in self.models:
+            why = "which a person played when this graph was built"
+            raise UsageError(f"no model for agent {agent!r}, {why}; pass one")
+        return self.models[agent]
 
 
 def made_from(settings: Settings, agent: str, store: Unimported = None) -> BaseChatModel:
@@ -184,11 +290,34 @@ def made_from(settings: Settings, agent: str, store: Unimported = None) -> BaseC
     )
 
 
-def wording(settings: Settings, model: BaseChatModel) -> Answers:
-    """Return the wording of requests for answers; a local model is loaded to know its size.
+def _context_of(kind: type[Settings]) -> dict[str, AnyState]:
+    """Return the settings in the context of this run; inside another graph, those that both graphs have."""
+    try:
+        context: AnyState = getattr(get_runtime(), "context", None)
+    except RuntimeError:  # no graph is running
+        context = None
+    if isinstance(context, kind):
+        return context.model_dump(exclude_unset=True)
+    if context is None or (is_inside() and not isinstance(context, Mapping)):
+        return {}
+    if not isinstance(context, Mapping):
+        raise UsageError(f"the context is {type(context).__name__}; this graph expects settings of {kind.__name__}")
+    known = kind.model_fields
+    unknown = [name for name in context if name not in known]
+    if unknown and not is_inside():
+        raise UsageError(nearest("setting in the context:", unknown[0], known))
+    return {name: value for name, value in context.items() if name in known}
 
-    A prompt pack in the settings with its own wording of the marked line uses it for every model.
-    """
-    marks = settings.prompts and (settings.pack_folder(settings.prompts) / ANSWER_LINE).exists()
-    found: Answers = "short" if marks else getattr(model, "wording", "short")
-    return found
+
+def _check_same(settings: AnySettings, context: Mapping[str, AnyState]) -> None:
+    """Refuse a context with settings that differ from those that the discussion was opened with."""
+    if all(getattr(settings, name) == value for name, value in context.items()):
+        return
+    wanted = type(settings).model_validate({**settings.model_dump(), **context})  # values as settings have them
+    pairs = [(name, getattr(wanted, name), getattr(settings, name)) for name in context]
+    differences = [f"{name} is {new!r}, and was {old!r}" for name, new, old in pairs if new != old]
+    if differences:
+        raise UsageError(
+            f"the context asks for other settings than this discussion was opened with: {'; '.join(differences)}; "
+            "resume it with its own, or start a new discussion"
+        )

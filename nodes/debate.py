@@ -7,6 +7,7 @@ import random
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
 from sottovoce.graphs.debate import Debate
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.hearing import others_of
@@ -19,49 +20,51 @@ SUMMARISER = "summariser"
 SUMMARISE = ("summarise",)
 
 
-def take_turn(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
+async def take_turn(run: RunContext[Debate], state: Discussion, agent: Agent) -> Update:
     """Return one debater's message of the round: the first answer, or a revision of it."""
-    round, role = state["round"], run.settings.roles()[agent]
-    if not _speaks(run, agent, round):
+    round, role = state["round"], run.settings.roles()[agent.name]
+    if not _speaks(run, agent.name, round):
         return {}
     if role != "debater":
         # Text without a payload (CIPHER's bounds), drawn again at each call, as in the published code.
         texts = [state["solution"]] if role == "expert" else state["decoys"]  # `setup` checked that they exist
-        text = random.Random(run.seed(state, agent, role)).choice(texts)
-        return {"board": [run.message(state, agent, "revise" if round else "answer", text, source=role)]}
-    is_read = _is_read(run, agent, round)
+        text = random.Random(run.seed(state, agent.name, role)).choice(texts)
+        return {"board": [run.message(state, agent.name, "revise" if round else "answer", text, source=role)]}
+    is_read = _is_read(run, agent.name, round)
     if not round:
-        builder, several = run.prompt_builder(state, agent), run.settings.rounds > 1
-        first = Ask(agent, "answer", builder.first_turns() if several else builder.independent())
+        builder, several = agent.prompt_builder(state), run.settings.rounds > 1
+        first = Ask("answer", builder.first_turns() if several else builder.independent())
         if builder.knows_a_part and several:  # facts, and the answer in a later round
-            return {"board": say(run, state, first)}
-        return {"board": say_answer(run, state, first, is_read=is_read)}
+            return {"board": await say(run, state, agent, first)}
+        return {"board": await say_answer(run, state, agent, first, is_read=is_read)}
     summary: list[Message] = []
     if run.settings.summarise == "each":
         before = rounds_of(state, run.answers)[round - 1]
-        summary = summary_of(run, state, agent, others_of(run, state, before, agent))
-    ask = Ask(agent, "revise", _later_turns(run, state, agent, summary))
-    return {"board": [*summary, *say_answer(run, state, ask, is_read=is_read)]}
+        summary = await summary_of(run, state, agent, others_of(run, state, before, agent))
+    ask = Ask("revise", _later_turns(run, state, agent, summary))
+    return {"board": [*summary, *await say_answer(run, state, agent, ask, is_read=is_read)]}
 
 
-def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
+async def summarise(run: RunContext[Debate], state: Discussion, agent: Agent) -> Update:
     """Return one shared summary of the round."""
     spoken = rounds_of(state, run.answers)[-1]
     answers = [spoken[name] for name in run.settings.speakers() if name in spoken]
-    return {"board": summary_of(run, state, agent, answers)}
+    return {"board": await summary_of(run, state, agent, answers)}
 
 
-def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages: list[Message]) -> list[Message]:
+async def summary_of(
+    run: RunContext[Debate], state: Discussion, agent: Agent, messages: list[Message]
+) -> list[Message]:
     """Return `agent`'s summary of messages, which it hears by the protocol; the summary is text."""
-    reader = run.settings.speakers()[0] if agent == SUMMARISER else agent
-    turns = run.prompt_builder(state, reader).summarise(messages)
-    return say(run, state, Ask(agent, SUMMARISE[0], turns, protocol="nl"))
+    reader = run.agent(run.settings.speakers()[0]) if agent.name == SUMMARISER else agent
+    turns = reader.prompt_builder(state).summarise(messages)
+    return await say(run, state, agent, Ask(SUMMARISE[0], turns, protocol="nl"))
 
 
 def deciding_agents(run: RunContext[Debate]) -> list[str]:
     """Return the debaters with the lowest temperature, of whom the first decides (CIPHER)."""
     debaters = [name for name, role in run.settings.roles().items() if role == "debater"]
-    found = {name: run.temperature(name) for name in debaters or run.settings.speakers()}
+    found = {name: run.agent(name).temperature for name in debaters or run.settings.speakers()}
     heat = {name: float("inf") if each is None else each for name, each in found.items()}
     return [name for name in heat if heat[name] == min(heat.values())]
 
@@ -81,12 +84,12 @@ def _is_read(run: RunContext[Debate], agent: str, round: int) -> bool:
     return last and (rule_of(run) != "lowest_temperature" or agent == deciding_agents(run)[0])
 
 
-def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
-    settings, builder = run.settings, run.prompt_builder(state, agent)
+def _later_turns(run: RunContext[Debate], state: Discussion, agent: Agent, summary: list[Message]) -> tuple[Turn, ...]:
+    settings, builder = run.settings, agent.prompt_builder(state)
     rounds = rounds_of(state, run.answers)[:-1]
-    own = [spoken[agent] for spoken in rounds]
+    own = [spoken[agent.name] for spoken in rounds]
     if settings.summarise != "none":  # an agent reads its own summaries in the round after
-        by = SUMMARISER if settings.summarise == "shared" else agent
+        by = SUMMARISER if settings.summarise == "shared" else agent.name
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
         return builder.history_of_summaries(own, [*summaries, *summary])
     others = [others_of(run, state, spoken, agent) for spoken in rounds]

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.channels.message import Message, MessageRef, words
 from sottovoce.core.any_types import AnyState, JSONValue, Unimported
-from sottovoce.nodes.act import Step
-from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, concluded, rounds_of
-from sottovoce.nodes.streams import chat_of, is_inside, report
 from sottovoce.nodes.uncertainty import entropy_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import without_marks
+
+if TYPE_CHECKING:
+    from sottovoce.nodes.context import RunContext
 
 NUMBERS = "No One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve".split()
 
@@ -136,19 +136,8 @@ def number(count: int) -> str:
     return NUMBERS[count] if count < len(NUMBERS) else str(count)
 
 
-Rule = Callable[[RunContext[AnyState], AnyState], Decision]
+Rule = Callable[["RunContext[AnyState]", AnyState], Decision]
 Read = Callable[[Message, Question], Vote]
-
-
-def deciding(rule: Rule) -> Step:
-    """Return the step that decides by the scheme's rule; an answer that cannot be read is an abstention."""
-
-    def decide(run: RunContext[Any], state: Discussion) -> Update:
-        decision = rule(run, state)
-        report({"type": "decided", "answer": decision["answer"], "why": decision["why"]})
-        return {"decision": decision, "messages": chat_of(state, decision, with_question=not is_inside())}
-
-    return decide
 
 
 def vote(run: RunContext[Any], state: Discussion) -> Update:
@@ -177,7 +166,7 @@ def _with_entropy(run: RunContext[Any], state: Discussion, message: Message, vot
     source = concluded(state, message) if vote.get("read") == "asked" else message
     if source is None or vote["answer"] is None:
         return vote
-    entropy = entropy_of(source, vote["answer"], run.store_of(vote["agent"]))
+    entropy = entropy_of(source, vote["answer"], run.agent(vote["agent"]).store)
     return vote if entropy is None else {**vote, "entropy": entropy}
 
 

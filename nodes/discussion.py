@@ -14,6 +14,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.discussion import MesSync
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import voted
@@ -46,13 +47,13 @@ class Passing:
         """Return the first speakers, which have heard nothing."""
         return {"heard": [{agent: [] for agent in first_of(self.rule, run.settings.speakers())}], "held": {}}
 
-    def reply(self, run: RunContext[MesSync], state: Passed, agent: str) -> Update:
+    async def reply(self, run: RunContext[MesSync], state: Passed, agent: Agent) -> Update:
         """Return an agent's answer to the messages that it hears; without any, it says nothing."""
-        if agent not in state["heard"][state["round"]]:
+        if agent.name not in state["heard"][state["round"]]:
             return {}
-        builder, (own, messages) = run.prompt_builder(state, agent), _exchanges(run, state, agent)
+        builder, (own, messages) = agent.prompt_builder(state), _exchanges(run, state, agent.name)
         turns = tuple(self.rule.modify(builder, self.rule.merge(builder, own, messages)))
-        ask = Ask(agent, "revise" if own else "answer", turns)
+        ask = Ask("revise" if own else "answer", turns)
 
         def validate(message: Message) -> str:
             return "" if _is_silent(message.text) else self.rule.validate(builder, message)
@@ -60,7 +61,7 @@ class Passing:
         def missing(message: Message) -> str:
             return "" if _is_silent(message.text) else lacks_answer(state)(message)
 
-        board = say(run, state, ask, validate=validate, requested=builder.form(), lacks_answer=missing)
+        board = await say(run, state, agent, ask, validate=validate, requested=builder.form(), lacks_answer=missing)
         return {"board": board}
 
     def pass_on(self, run: RunContext[MesSync], state: Passed) -> Update:
@@ -126,7 +127,9 @@ class Passing:
         votes = list[Vote]()
         for agent, message in _last_words(state, run.settings.speakers()).items():
             vote = voted(message, state)
-            wrong = vote.get("asked") != "answer" and self.rule.validate(run.prompt_builder(state, agent), message)
+            wrong = vote.get("asked") != "answer" and self.rule.validate(
+                run.agent(agent).prompt_builder(state), message
+            )
             votes.append({"agent": agent, "answer": None, "counts": False} if wrong else vote)
         return votes
 

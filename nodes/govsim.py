@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from sottovoce.agents.ask import Ask
-from sottovoce.agents.hooked import WORDS
+from sottovoce.agents.ask import WORDS, Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
@@ -31,6 +30,7 @@ from sottovoce.environments.govsim.fishery import (
 )
 from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_tons, read_utterance
 from sottovoce.graphs.govsim import GovSim
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import with_unreadable
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
@@ -65,44 +65,44 @@ def begin(run: RunContext[GovSim], state: Discussion) -> Update:
     return {"game": game.model_dump(mode="json"), "world": first_state(game)}
 
 
-def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+async def talk(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
     """Return one utterance, which names the next speaker or ends the talk."""
     there = present(state)
-    others = "|".join(each for each in there if each != agent)
+    others = "|".join(each for each in there if each != agent.name)
     form = Form(pattern=rf"(?:yes|no)\nNext: (?:{others})", after="Done:", unknown=False)
-    ask = Ask(agent, TALK, talk_turns(run, state, agent), form)
-    *before, message = say(run, state, ask)
+    ask = Ask(TALK, talk_turns(state, agent), form)
+    *before, message = await say(run, state, agent, ask)
     utterance = read_utterance(message.full_text, there)
     named = f"names {utterance.following}" if utterance.following else "names nobody"
     note = "ends the talk" if utterance.done else named
     return {"board": [*before, noted(message, note)], "turn": state["turn"] + 1}
 
 
-def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+async def summarise(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
     """Return a one-sentence summary of the talk, and the agreed limit, both as text; the talk is heard by protocol."""
-    builder, most = run.prompt_builder(state, agent), game_of(state).start
-    board = say(run, state, Ask(agent, SUMMARISE, _summary_turns(run, builder, state, SUMMARISE), protocol=WORDS))
-    ask = Ask(agent, LIMIT, _summary_turns(run, builder, state, LIMIT), protocol=WORDS)
-    board += say(run, state, _answering(ask, builder, f"N/A|{tons_pattern(most)}"))
+    builder, most = agent.prompt_builder(state), game_of(state).start
+    board = await say(run, state, agent, Ask(SUMMARISE, _summary_turns(run, builder, state, SUMMARISE), protocol=WORDS))
+    ask = Ask(LIMIT, _summary_turns(run, builder, state, LIMIT), protocol=WORDS)
+    board += await say(run, state, agent, _answering(ask, builder, f"N/A|{tons_pattern(most)}"))
     return {"board": board, "turn": state["turn"] + 1}
 
 
-def reflect(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+async def reflect(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
     """Ask for a plan and for things to remember, in free text that nobody else reads."""
-    builder = run.prompt_builder(state, agent)
+    builder = agent.prompt_builder(state)
     turns = _with_rules(state, builder, _talk(state, builder), builder.prompts.render("govsim/reflect"))
-    return {"board": say(run, state, Ask(agent, REFLECT, turns, protocol=WORDS))}
+    return {"board": await say(run, state, agent, Ask(REFLECT, turns, protocol=WORDS))}
 
 
-def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
+async def wish(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
     """Ask for the tons that an agent wants, in private; an unreadable reply counts as 0."""
-    builder, month, pool = run.prompt_builder(state, agent), state["world"]["month"], state["world"]["pool"]
+    builder, month, pool = agent.prompt_builder(state), state["world"]["month"], state["world"]["pool"]
     lake = builder.prompts.render("govsim/lake", month=month, pool=pool)
     form = words(builder.prompts.render("govsim/wish", pool=pool, steps=builder.steps))
     memory = _memory(state, builder, state["round"])
     turns = _with_rules(state, builder, memory, lake, builder.question_of(form))
-    ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), builder, tons_pattern(pool))
-    *before, message = say(run, state, ask, validate=_unreadable, retries=0)
+    ask = _answering(Ask(WISH, turns, protocol=WORDS), builder, tons_pattern(pool))
+    *before, message = await say(run, state, agent, ask, validate=_unreadable, retries=0)
     tons = read_tons(message.full_text)
     return {"board": [*before, noted(message, f"wants {tons or 0} tons")]}
 
@@ -191,9 +191,9 @@ def tons_pattern(most: int) -> str:
 # Prompts
 
 
-def talk_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Turn, ...]:
+def talk_turns(state: Fishery, agent: Agent) -> tuple[Turn, ...]:
     """Return the memory of the previous talk, the harvest, and the talk about it so far."""
-    builder, others = run.prompt_builder(state, agent), [each for each in present(state) if each != agent]
+    builder, others = agent.prompt_builder(state), [each for each in present(state) if each != agent.name]
     asked = builder.prompts.render("govsim/talk", others=others)
     return _with_rules(state, builder, _memory(state, builder, state["round"] - 1), _talk(state, builder), asked)
 

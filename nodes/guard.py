@@ -91,7 +91,7 @@ class Guard:
         served = {agent: self.of_role(run.settings.role_of(agent)) for agent in run.settings.names()}
         watched = {agent: each for agent, each in served.items() if each and agent not in run.settings.human}
         for agent, monitor in watched.items():
-            if not monitor.is_random and (missing := missing_features(run.model(agent), _measure(monitor))):
+            if not monitor.is_random and (missing := missing_features(run.agent(agent), _measure(monitor))):
                 raise UsageError(f"a monitor watches {agent}, whose model {missing}, or watch others")
         measured = {role: _measure(monitor) for role, monitor in self.monitors.items() if not monitor.is_random}
         notes = [
@@ -127,8 +127,8 @@ def _score(run: RunContext[Any], state: Discussion, monitor: Monitor, messages: 
     if monitor.is_random:
         by_model = any(message.source not in NOT_MODELS for message in messages)
         return monitor.score({CHANCE: chance(run, state, last)}, last.round) if by_model else None
-    store = run.store_of(last.agent)
-    features = features_of_acts(messages, _measure(monitor), store, lambda agent: decoder_of(run.model(agent)))
+    store = run.agent(last.agent).store
+    features = features_of_acts(messages, _measure(monitor), store, lambda agent: decoder_of(run.agent(agent).local))
     return monitor.score(features, last.round)
 
 

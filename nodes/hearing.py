@@ -9,33 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from langchain_core.language_models.chat_models import BaseChatModel
-
-from sottovoce.agents.hooked import WORDS, HookedChatModel
+from sottovoce.agents.ask import WORDS
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
-from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import abstaining, viewpoints, votes_of
 from sottovoce.nodes.shared_settings import Escalate
 from sottovoce.nodes.state import Discussion
+
+if TYPE_CHECKING:
+    from sottovoce.agents.local import LocalModel
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
 
 DOT, REPEATED = " .", 64
 """The text that filler repeats, and the number of repetitions used to measure its tokens."""
 
 
-def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Message], agent: str) -> list[Message]:
+def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Message], agent: Agent) -> list[Message]:
     """Return the messages of a round that an agent hears, one of each other agent, by the setting `control`."""
-    others = [spoken[other] for other in run.settings.speakers() if other != agent]
+    others = [spoken[other] for other in run.settings.speakers() if other != agent.name]
     match run.settings.control:
         case "own":
-            return [spoken[agent] for _ in others]
+            return [spoken[agent.name] for _ in others]
         case "empty":
             texts = ["" for _ in others]
         case "filler":
-            texts = [filler(said, run.model(agent)) for said in others]
+            texts = [filler(said, agent.local) for said in others]
         case "decoy":  # another question's solution, a fixed one for each speaker; `setup` checked that there are any
             texts = [state["decoys"][said.order % len(state["decoys"])] for said in others]
         case _:
@@ -45,12 +47,12 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
     ]
 
 
-def filler(said: Message, model: BaseChatModel) -> str:
+def filler(said: Message, model: LocalModel | None) -> str:
     """Return dots in place of a message: about as many tokens as its text or its positions, or as many as its words."""
     text, each = said.full_text, 1.0
     if said.payload and not text:
         wanted = said.payload.length
-    elif isinstance(model, HookedChatModel):
+    elif model is not None:
         chat = model.loaded.chat
         wanted, each = len(chat.ids(text, plain=True)), len(chat.ids(DOT * REPEATED, plain=True)) / REPEATED
     else:

@@ -15,6 +15,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.ia import IA
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import majority, read_vote
 from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
@@ -62,15 +63,15 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
     return {"documents": dealt, "board": [told]}
 
 
-def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
+async def talk(run: RunContext[IA], state: Discussion, agent: Agent) -> Update:
     """Return one message: in the first round on the question alone, then on the others' messages before."""
     rounds = rounds_of(state, (TALK,))[:-1]
-    own = [spoken[agent] for spoken in rounds]
+    own = [spoken[agent.name] for spoken in rounds]
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
     last = state["round"] + 1 >= run.settings.rounds
-    form = form_of_message(state, last=last, small=run.wording(agent) == "sentence")
-    ask = Ask(agent, TALK, talk_turns(run.prompt_builder(state, agent), own, others), form)
-    return {"board": say(run, state, ask)}
+    form = form_of_message(state, last=last, small=agent.wording == "sentence")
+    ask = Ask(TALK, talk_turns(agent.prompt_builder(state), own, others), form)
+    return {"board": await say(run, state, agent, ask)}
 
 
 def form_of_message(question: Question, *, last: bool, small: bool) -> Form:

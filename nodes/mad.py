@@ -13,6 +13,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.mad import MAD
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import boxed, decided, read_vote, took, vote_of, voted
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
@@ -42,46 +43,48 @@ class Verdict:
 # Acts
 
 
-def argue(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+async def argue(run: RunContext[MAD], state: Discussion, agent: Agent) -> Update:
     """Return one debater's statement, after those of earlier speakers of the round."""
     order, rounds = run.settings.speakers(), rounds_of(state, run.answers)
-    turns = debater_turns(run.prompt_builder(state, agent), order, rounds, run.settings.disagreement)
-    ask = Ask(agent, "revise" if state["round"] else "answer", turns)
-    return {"board": say(run, state, ask), "turn": state["turn"] + 1}
+    turns = debater_turns(agent.prompt_builder(state), order, rounds, run.settings.disagreement)
+    ask = Ask("revise" if state["round"] else "answer", turns)
+    return {"board": await say(run, state, agent, ask), "turn": state["turn"] + 1}
 
 
-def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+async def moderate(run: RunContext[MAD], state: Discussion, agent: Agent) -> Update:
     """Return the moderator's verdict on the round."""
-    builder, order = run.prompt_builder(state, agent), run.settings.speakers()
+    builder, order = agent.prompt_builder(state), run.settings.speakers()
     turns = moderator_turns(builder, order, rounds_of(state, MODERATED))
     form = verdict_form(builder, order, again=True)
     # Reasons first, so that the rest can follow from them.
     fields = {PREFERENCE: EITHER, ANSWER: form_of(state)}
     kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, **fields).may_be_empty(ANSWER)
-    ask = Ask(agent, "moderate", turns, kept_to, protocol="nl")
-    messages = say(run, state, ask, validate=lambda message: verdict(message.text, state).error, requested=form)
+    ask = Ask("moderate", turns, kept_to, protocol="nl")
+    messages = await say(
+        run, state, agent, ask, validate=lambda message: verdict(message.text, state).error, requested=form
+    )
     return {"board": messages, "turn": state["turn"] + 1}
 
 
-def list_candidates(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+async def list_candidates(run: RunContext[MAD], state: Discussion, agent: Agent) -> Update:
     """Return the judge's list of the debaters' answers."""
-    turns = candidates_turns(run.prompt_builder(state, agent), run.settings.speakers(), _read_by_judge(run, state))
-    ask = Ask(agent, "list_candidates", turns, protocol="nl")
-    return {"board": say(run, state, ask), "turn": state["turn"] + 1}
+    turns = candidates_turns(agent.prompt_builder(state), run.settings.speakers(), _read_by_judge(run, state))
+    ask = Ask("list_candidates", turns, protocol="nl")
+    return {"board": await say(run, state, agent, ask), "turn": state["turn"] + 1}
 
 
-def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+async def judge(run: RunContext[MAD], state: Discussion, agent: Agent) -> Update:
     """Return the judge's choice among the listed answers."""
-    builder, listed = run.prompt_builder(state, agent), said(state, agent, state["round"], ("list_candidates",))
+    builder, listed = agent.prompt_builder(state), said(state, agent.name, state["round"], ("list_candidates",))
     assert listed is not None, "the judge lists candidates before it chooses"
     turns = judge_turns(builder, run.settings.speakers(), _read_by_judge(run, state), listed)
-    ask = Ask(agent, "judge", turns, Form.of_object(REASON, ANSWER, **{ANSWER: form_of(state)}), protocol="nl")
+    ask = Ask("judge", turns, Form.of_object(REASON, ANSWER, **{ANSWER: form_of(state)}), protocol="nl")
 
     def validate(message: Message) -> str:
         return judgement(message.text, state, cut=message.cut).error
 
     form = judgement_form(builder, again=True)
-    return {"board": say(run, state, ask, validate=validate, requested=form, lacks_answer=validate)}
+    return {"board": await say(run, state, agent, ask, validate=validate, requested=form, lacks_answer=validate)}
 
 
 def _read_by_judge(run: RunContext[MAD], state: Discussion) -> Rounds:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from sottovoce.agents.ask import Ask
-from sottovoce.agents.hooked import WORDS
+from sottovoce.agents.ask import WORDS, Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.text import counted
 from sottovoce.graphs.madra import MADRA
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
@@ -70,44 +70,48 @@ def retrieve(run: RunContext[MADRA], state: Madra) -> Update:
     return {"evidence": found.pool, "numbers": keys, "board": [message]}
 
 
-def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
+async def talk(run: RunContext[MADRA], state: Madra, agent: Agent) -> Update:
     """Let a debater choose its evidence and then talk; others hear only the talk."""
-    offered, builder = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
+    offered, builder = passages(state["evidence"], state["numbers"]), _view(state, agent)
     messages, places = list[Message](), [*range(len(offered))]
     if run.settings.self_selection and offered:
-        *before, picked = _select(run, state, builder, offered)
+        *before, picked = await _select(run, state, agent, builder, offered)
         places = selected(picked.full_text, len(offered), run.settings.most) or []
         chosen = ", ".join(_titled(place, offered[place]) for place in places)
         messages = [*before, noted(picked, f"chose {chosen or 'no evidence'}")]
     evidence = [(place, offered[place]) for place in places]
-    own, others = _latest(state, run.settings.speakers(), agent)
-    ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(builder, evidence, own, others))
-    messages += say_answer(run, state, ask, reading, is_read=False)  # unless the summarizer's cannot be read
+    own, others = _latest(state, run.settings.speakers(), agent.name)
+    ask = Ask("revise" if state["round"] else "answer", talk_turns(builder, evidence, own, others))
+    messages += await say_answer(
+        run, state, agent, ask, reading, is_read=False
+    )  # unless the summarizer's cannot be read
     simultaneous = state["round"] == 0
     return {"board": messages} if simultaneous else {"board": messages, "turn": state["turn"] + 1}
 
 
-def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
+async def judge(run: RunContext[MADRA], state: Madra, agent: Agent) -> Update:
     """Ask the judge if the debaters' answers of this round agree, and once more if it gives no verdict."""
-    turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
-    ask = Ask(agent, AGREE, turns, AGREED, protocol=WORDS)
+    turns = judge_turns(_view(state, agent), _spoken(run.settings, state))
+    ask = Ask(AGREE, turns, AGREED, protocol=WORDS)
 
     def validate(message: Message) -> str:
         return "" if verdict(message.full_text) is not None else "it says neither yes nor no"
 
-    return {"board": say(run, state, ask, validate=validate, requested="[Yes] or [No]")}
+    return {"board": await say(run, state, agent, ask, validate=validate, requested="[Yes] or [No]")}
 
 
-def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
+async def summarise(run: RunContext[MADRA], state: Madra, agent: Agent) -> Update:
     """Return the summarizer's answer to the question."""
-    builder, answers = _view(run, state, agent), _spoken(run.settings, state)
+    builder, answers = _view(state, agent), _spoken(run.settings, state)
     request = builder.prompts.render("madra/summarise", others=[MessageRef(message) for message in answers])
     system = builder.system_turn(*builder.prompts.render("madra/summarizer"))
     turns = (*system, Turn("user", blocks(request, builder.question_of())))
-    return {"board": say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS), reading)}
+    return {"board": await say_answer(run, state, agent, Ask(SUMMARISE, turns, protocol=WORDS), reading)}
 
 
-def _select(run: RunContext[MADRA], state: Madra, builder: PromptBuilder, offered: Sequence[Passage]) -> list[Message]:
+async def _select(
+    run: RunContext[MADRA], state: Madra, agent: Agent, builder: PromptBuilder, offered: Sequence[Passage]
+) -> list[Message]:
     """Return a debater's choice of evidence, which is requested once more if it names none."""
     most = run.settings.most
 
@@ -116,10 +120,10 @@ def _select(run: RunContext[MADRA], state: Madra, builder: PromptBuilder, offere
         return "" if chosen is not None else f'it has no line "{CHOSEN}" with numbers or [No Found]'
 
     turns, form = select_turns(builder, offered, most), selection_form(len(offered), most)
-    ask = Ask(builder.agent, SELECT, turns, form, max_tokens=run.settings.select_tokens, protocol=WORDS)
+    ask = Ask(SELECT, turns, form, max_tokens=run.settings.select_tokens, protocol=WORDS)
     if not builder.steps:
         ask = replace(ask, response_format=replace(form, after="", spaced=True), prefill=CHOSEN, stop=("\n",))
-    return say(run, state, ask, validate=validate, requested=f"{CHOSEN} [0] [1], or {CHOSEN} [No Found]")
+    return await say(run, state, agent, ask, validate=validate, requested=f"{CHOSEN} [0] [1], or {CHOSEN} [No Found]")
 
 
 def _searches(settings: MADRA, state: Madra) -> list[Search]:
@@ -133,11 +137,11 @@ def _searches(settings: MADRA, state: Madra) -> list[Search]:
     return [Search(spoken[name].full_text, name) for name in settings.speakers() if spoken[name].full_text.strip()]
 
 
-def _view(run: RunContext[MADRA], state: Madra, agent: str) -> PromptBuilder:
+def _view(state: Madra, agent: Agent) -> PromptBuilder:
     """Return the builder of the question without its documents, which agents can only search."""
     known = state.copy()
     known["documents"] = []
-    return run.prompt_builder(known, agent)
+    return agent.prompt_builder(known)
 
 
 # Prompts

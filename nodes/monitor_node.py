@@ -14,11 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sottovoce.agents.ask import HUMAN
+from sottovoce.agents.person import ask_person, text_of
 from sottovoce.channels.message import Message, latest
 from sottovoce.core.any_types import JSON, AnyState
-from sottovoce.nodes.act import Act, Step, plain
+from sottovoce.nodes.act import Act, Step, performed, plain
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.human_input import HUMAN, ask_person, text_of
 from sottovoce.nodes.state import NOTE, Discussion, Intervened, Update, moment, reset
 from sottovoce.nodes.watch import AGAIN, NEXT, Intervention, Silent, Watch, warmed
 
@@ -31,8 +33,8 @@ PUBLISHED = "it is published, and others continue from it"
 def deferred(act: Act, name: str) -> Act:
     """Return the act, changed to leave its update pending under the node's name."""
 
-    def deferred_act(run: RunContext[Any], state: Discussion, agent: str) -> Update:
-        return {"pending": {name: plain(act(run, state, agent))}}
+    async def deferred_act(run: RunContext[Any], state: Discussion, agent: Agent) -> Update:
+        return {"pending": {name: plain(await performed(act, run, state, agent, name))}}
 
     return deferred_act
 

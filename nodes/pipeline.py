@@ -12,6 +12,7 @@ from typing import Final
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.graphs.pipeline import Pipeline
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.say import say, say_answer
@@ -22,25 +23,25 @@ ACTS: Final[Mapping[str, str]] = {"planner": "plan", "critic": "critique", "refi
 CONTRIBUTE: Final = "contribute"
 
 
-def pass_on(run: RunContext[Pipeline], state: Discussion, agent: str) -> Update:
+async def pass_on(run: RunContext[Pipeline], state: Discussion, agent: Agent) -> Update:
     """Return the message of a stage, which hears the ones before; it needs no words."""
-    builder, spoken = run.prompt_builder(state, agent), _spoken(run, state)
-    request = words(builder.prompts.render(f"pipeline/{ACTS[agent]}"))
-    ask = Ask(agent, ACTS[agent], turns_of(builder, spoken, request), silent=True)
-    return {"board": say(run, state, ask), "turn": state["turn"] + 1}
+    builder, spoken = agent.prompt_builder(state), _spoken(run, state)
+    request = words(builder.prompts.render(f"pipeline/{ACTS[agent.name]}"))
+    ask = Ask(ACTS[agent.name], turns_of(builder, spoken, request), silent=True)
+    return {"board": await say(run, state, agent, ask), "turn": state["turn"] + 1}
 
 
-def contribute(run: RunContext[Pipeline], state: Discussion, agent: str) -> Update:
+async def contribute(run: RunContext[Pipeline], state: Discussion, agent: Agent) -> Update:
     """Return the message of a specialist, which hears nobody; it needs no words."""
-    builder = run.prompt_builder(state, agent)
-    request = words(builder.prompts.render("pipeline/contribute", role=agent))
-    return {"board": say(run, state, Ask(agent, CONTRIBUTE, turns_of(builder, [], request), silent=True))}
+    builder = agent.prompt_builder(state)
+    request = words(builder.prompts.render("pipeline/contribute", role=agent.name))
+    return {"board": await say(run, state, agent, Ask(CONTRIBUTE, turns_of(builder, [], request), silent=True))}
 
 
-def answer(run: RunContext[Pipeline], state: Discussion, agent: str) -> Update:
+async def answer(run: RunContext[Pipeline], state: Discussion, agent: Agent) -> Update:
     """Return the answer of the judge or summariser, in words."""
-    turns = turns_of(run.prompt_builder(state, agent), _spoken(run, state))
-    return {"board": say_answer(run, state, Ask(agent, "answer", turns, protocol="nl"))}
+    turns = turns_of(agent.prompt_builder(state), _spoken(run, state))
+    return {"board": await say_answer(run, state, agent, Ask("answer", turns, protocol="nl"))}
 
 
 def turns_of(builder: PromptBuilder, spoken: Sequence[Message], request: str | None = None) -> tuple[Turn, ...]:

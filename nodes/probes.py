@@ -14,19 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.options import ProtocolOptions
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import JSON, AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
-from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
 from sottovoce.nodes.state import Discussion
 
 if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadStore
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
 
 LOG, PAYLOADS = "log.jsonl", "payloads"
 """Names in a run directory (see sottovoce/runs/log.py for the lines of the log)."""
@@ -133,21 +133,21 @@ def check_probes(run: RunContext[AnyState]) -> list[str]:
         UsageError: the payloads of another run are needed, but cannot be used.
     """
     notes = []
-    for name in run.models:
-        options = _options(run, name)
+    for name, agent in run.agents.items():
+        options = _options(agent)
         if options.probe != "none":
-            donors_of(run, name)
+            donors_of(run, agent)
             told = f", from the run {options.probe_from!r}" if options.probe_from else ""
             notes.append(f"{name} hears others under the probe {options.probe!r}{told}")
     return [*notes, COMPARE] if notes else []
 
 
-def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+def with_donors(run: RunContext[Any], state: Discussion, agent: Agent, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return a prompt in which others' messages have the donors or seeds for the agent's probe."""
-    if (probe := _options(run, agent).probe) == "none":
+    if (probe := _options(agent).probe) == "none":
         return turns
     donors = donors_of(run, agent)
-    store, seed = run.store_of(agent), run.settings.seed
+    store, seed = agent.store, run.settings.seed
     question = donors.question(state) if donors else ""
 
     def with_donor(part: Part) -> Part:
@@ -177,22 +177,21 @@ def donated(turns: tuple[Turn, ...]) -> tuple[tuple[PayloadRef, ...], tuple[str,
     return tuple(refs.values()), tuple(notes)
 
 
-def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
+def donors_of(run: RunContext[Any], agent: Agent) -> Donors | None:
     """Return the donors for an agent's probe; None if the probe does not need any.
 
     Raises:
         UsageError: there is no such run, it is not finished, or it has no payload of this protocol.
     """
-    name, model = _options(run, agent).probe_from, run.model(agent)
-    if not name or not isinstance(model, HookedChatModel):
+    name, model = _options(agent).probe_from, agent.local
+    if not name or model is None:
         return None
-    folder, protocol = run_of(name, run.store_of(agent)), model.protocol
+    folder, protocol = run_of(name, agent.store), model.protocol
     return run.once(f"donors {protocol} {name}", lambda: read_donors(folder, protocol))
 
 
-def _options(run: RunContext[Any], agent: str) -> ProtocolOptions:
-    model = run.model(agent)
-    return model.channel.options if isinstance(model, HookedChatModel) else ProtocolOptions()
+def _options(agent: Agent) -> ProtocolOptions:
+    return ProtocolOptions() if agent.local is None else agent.local.channel.options
 
 
 def read_donors(folder: Path, protocol: str) -> Donors:

@@ -20,6 +20,7 @@ from sottovoce.core.response_format import Form
 from sottovoce.environments import react
 from sottovoce.environments.react import Action, Library, Malformed, World
 from sottovoce.graphs.react import ReAct
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, voted, with_unreadable
 from sottovoce.nodes.evidence import FoundPassages, evidence_of, library_of
@@ -71,22 +72,22 @@ def begin(run: RunContext[ReAct], state: Discussion) -> Update:
     return {"world": react.first_state()}
 
 
-def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
+async def take_step(run: RunContext[ReAct], state: Relay, agent: Agent) -> Update:
     """Take one step, a thought and an action; if the reply has no action, keep its thought and ask for the action.
 
     Thoughts of small models are limited to one line, since longer ones lose the topic.
     """
-    number, turns = state["round"] + 1, step_turns(run.prompt_builder(state, agent), run.settings, steps_of(state))
+    number, turns = state["round"] + 1, step_turns(agent.prompt_builder(state), run.settings, steps_of(state))
     argument, most = r"[^\[\]\n]+", run.settings.step_tokens
     ends = answer_pattern(state, otherwise=argument)  # Finish has an answer of the question's kind
     action = Form(pattern=rf"(?:Search|Lookup)\[{argument}\]|Finish\[(?:{ends})\]", unknown=False)
-    guided = replace(action, after=f"Action {number}:", one_line=run.wording(agent) == "sentence")
-    ask = Ask(agent, STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
-    said = say(run, state, ask)
+    guided = replace(action, after=f"Action {number}:", one_line=agent.wording == "sentence")
+    ask = Ask(STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
+    said = await say(run, state, agent, ask)
     if isinstance(_action_in(said[-1]), Malformed):
         thought = MessageRef(said[-1], ((0, len(_thought(said[-1]))),), own=True)
         prefill = (f"Thought {number}:", thought, f"\nAction {number}:")
-        said += say(run, state, Ask(agent, ACTION, turns, action, prefill, ("\n",), most))
+        said += await say(run, state, agent, Ask(ACTION, turns, action, prefill, ("\n",), most))
     return {"board": said, "turn": state["turn"] + 1}
 
 

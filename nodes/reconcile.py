@@ -22,6 +22,7 @@ from sottovoce.core.files import text_of
 from sottovoce.core.response_format import Form
 from sottovoce.core.validation import Checked
 from sottovoce.graphs.reconcile import ReConcile
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import (
     abstaining,
@@ -142,16 +143,16 @@ def vote(run: RunContext[ReConcile], state: Discussion) -> Update:
     return {"votes": last_votes(run, state, read_vote)}
 
 
-def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update:
+async def discuss(run: RunContext[ReConcile], state: Discussion, agent: Agent) -> Update:
     """Return one agent's message of the round: a first answer, or another after reading all agents' answers."""
-    round, builder = state["round"], run.prompt_builder(state, agent)
-    samples = samples_for(run, agent)
+    round, builder = state["round"], agent.prompt_builder(state)
+    samples = samples_for(run, agent.name)
     turns = answer_turns(builder, samples)
     if round:
         before = rounds_of(state, run.answers)[round - 1]
         turns = discuss_turns(builder, before, votes_of(run, state, round - 1, read_vote), samples)
     kept_to = Form.of_object(REASONING, ANSWER, CONFIDENCE, **{ANSWER: form_of(state), CONFIDENCE: SURE})
-    ask = Ask(agent, "revise" if round else "answer", turns, kept_to)
+    ask = Ask("revise" if round else "answer", turns, kept_to)
 
     def validate(message: Message) -> str:
         return stated(message.text, state, cut=message.cut).error
@@ -160,7 +161,9 @@ def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update
         read = stated(message.text, state, cut=message.cut)
         return read.error if read.unread else ""
 
-    board = say(run, state, ask, validate=validate, requested=form(builder, again=True), lacks_answer=lacks_answer)
+    board = await say(
+        run, state, agent, ask, validate=validate, requested=form(builder, again=True), lacks_answer=lacks_answer
+    )
     return {"board": board}
 
 

@@ -3,52 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.messages import AIMessage
-
-from sottovoce.agents.ask import Ask, Call, is_hooked
-from sottovoce.agents.convert import said
-from sottovoce.agents.hooked import WORDS, HookedChatModel
-from sottovoce.agents.hosted import EMPTY, REFUSAL
-from sottovoce.channels.message import Message, Place, Turn, words
-from sottovoce.channels.store import PayloadRef
+from sottovoce.agents.ask import CUT, EMPTY, HUMAN, REFUSAL, WORDS, Ask
+from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import AnyState
-from sottovoce.core.bounds import MOST_TOKENS
 from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.response_format import Form
-from sottovoce.nodes.act import reply_to
-from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.edges import carries_all
 from sottovoce.nodes.hearing import escalated, hearing, with_thoughts
-from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.probes import donated, with_donors
 from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.setup import carries_all
-from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_messages, moment
-from sottovoce.nodes.uncertainty import measured
+from sottovoce.nodes.state import NOTE, Discussion, Intervened, Update, attempt_of, current_messages, moment
 from sottovoce.nodes.watch import redrawn
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds.words import LONGEST
-from sottovoce.prompts.structured import encodable
+
+if TYPE_CHECKING:
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
 
 ANSWER_PREFILL = "Answer:"
 ANSWER_TOKENS = 32
-CUT, STOPPED = "cut at the token limit", "stopped by its server"
-ENDED_EARLY = {"length": CUT, "max_tokens": CUT} | dict.fromkeys(("content_filter", "safety", "recitation"), STOPPED)
-"""The note on a reply that is not whole, by its provider's word for the reason."""
 COMMON = (
     "a an the of in on at by to for from with and or as is are was were be been it its he she they his her their this "
     "that there which who whose where what when i you we my our has have had do does did so because answer"
 ).split()
 """Words that are no answer by themselves, in `phrases_of`."""
 MOST_PHRASES = 32
-MOST_REPORTED = 1_000 * MOST_TOKENS
-"""Limit on the numbers of tokens that a server reports for one call."""
 _WORD = re.compile(r"[^\s.,;:!?()\"]+(?:[.,][^\s.,;:!?()\"]+)*")
 Read = Callable[..., kinds.Reading]
 """Reads a reply, as `kinds.reading`: its text, the question, and `cut`."""
@@ -56,9 +43,10 @@ Validate = Callable[[Message], str]
 """Returns a short description of what is wrong with a reply; empty if it can be read."""
 
 
-def say(
+async def say(
     run: RunContext[AnyState],
     state: Discussion,
+    agent: Agent,
     ask: Ask,
     *,
     validate: Validate = lambda message: "",
@@ -79,11 +67,12 @@ def say(
         last = replace(ask.turns[-1], parts=blocks(shown, ask.turns[-1].parts))
         ask = replace(ask, turns=(*ask.turns[:-1], last))
     attempts, turns, cut = list[Message](), ask.turns, False
-    usual = ask.max_tokens or getattr(run.model(ask.agent), "max_tokens", None) or run.settings.max_tokens
+    usual = ask.max_tokens or getattr(agent.model, "max_tokens", None) or run.settings.max_tokens
     longest = usual
     while True:
         try:
-            message = _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
+            reason: Literal["", "repair"] = "repair" if attempts else ""
+            message = await _attempt(run, state, agent, replace(ask, turns=turns), reason, len(attempts))
         except ContextOverflow:
             if longest == usual:
                 raise
@@ -105,8 +94,8 @@ def say(
             continue
         turns = (*turns, own_turn(attempts[-1]))
         if concludes:
-            return [*attempts, _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
-        request = run.prompts_of(ask.agent).render("shared/repair", complaint=error, form=requested)
+            return [*attempts, await _answer_turn(run, state, agent, replace(ask, turns=turns), len(attempts))]
+        request = agent.prompts.render("shared/repair", complaint=error, form=requested)
         turns = (*turns, Turn("user", request))
 
 
@@ -119,8 +108,14 @@ def unread(message: Message, error: str, longest: int = 0) -> str:
     return next((note for note in message.notes if note == EMPTY or note.startswith(REFUSAL)), error)
 
 
-def say_answer(
-    run: RunContext[Any], state: Discussion, ask: Ask, read: Read = kinds.reading, *, is_read: bool = True
+async def say_answer(
+    run: RunContext[Any],
+    state: Discussion,
+    agent: Agent,
+    ask: Ask,
+    read: Read = kinds.reading,
+    *,
+    is_read: bool = True,
 ) -> list[Message]:
     """Return a freely reasoned reply, and the answer turn if it holds no answer but the scheme reads one (`is_read`).
 
@@ -132,10 +127,10 @@ def say_answer(
     form = form_of(state)
     ask = replace(ask, response_format=form and replace(form, after=ANSWER_PREFILL, optional=True))
     if not is_read and run.settings.answer_turn != "every":
-        return say(run, state, ask)
-    if is_read and not (form or ask.prefill) and is_hooked(run.model(ask.agent)) and run.wording(ask.agent) != "short":
+        return await say(run, state, agent, ask)
+    if is_read and not (form or ask.prefill) and agent.is_hooked and agent.wording != "short":
         ask = replace(ask, prefill=ANSWER_PREFILL, stop=("\n",))
-    return say(run, state, ask, lacks_answer=lacks_answer(state, read))
+    return await say(run, state, agent, ask, lacks_answer=lacks_answer(state, read))
 
 
 def form_of(question: Question) -> Form | None:
@@ -177,18 +172,17 @@ def answer_pattern(question: Question, otherwise: str) -> str:
     return form.offered.pattern or "|".join(re.sub(r"([^\w\s])", r"\\\1", text) for text in form.offered.choices)
 
 
-def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
+async def _answer_turn(run: RunContext[Any], state: Discussion, agent: Agent, ask: Ask, number: int) -> Message:
     """Ask for the answer alone after an unreadable reply: a short request on the same prefix, as text, at T = 0."""
     wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
     offered, question = list(form.choices if form else choices or []), ""
-    chooses = form is None and is_hooked(run.model(ask.agent)) and run.settings.guide != "off"
+    chooses = form is None and agent.is_hooked and run.settings.guide != "off"
     phrases = phrases_of(ask.turns[-1].text, state["question"]) if chooses else ()
     if phrases:
         form = Form(choices=phrases, spaced=True, unknown=False)  # which a small model would choose
-        question = str(run.prompt_builder(state, ask.agent).slots()["question"])
-    request = run.prompts_of(ask.agent).render("shared/answer_turn", wanted=wanted, choices=offered, question=question)
+        question = str(agent.prompt_builder(state).slots()["question"])
+    request = agent.prompts.render("shared/answer_turn", wanted=wanted, choices=offered, question=question)
     short = Ask(
-        ask.agent,
         ask.act,
         (*ask.turns, Turn("user", request)),
         response_format=form,
@@ -199,84 +193,70 @@ def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int)
         protocol="nl",
         thinks=False,
     )
-    message = _attempt(run, state, short, "answer", number)
+    message = await _attempt(run, state, agent, short, "answer", number)
     error = lacks_answer(state)(message)
     return noted(message, f"cannot be read: {error}") if error else message
 
 
-def _attempt(
-    run: RunContext[Any], state: Discussion, ask: Ask, reason: Literal["", "repair", "answer"], number: int
+async def _attempt(
+    run: RunContext[Any],
+    state: Discussion,
+    agent: Agent,
+    ask: Ask,
+    reason: Literal["", "repair", "answer"],
+    number: int,
 ) -> Message:
-    """Make one call, and return its reply as a message, with notes and statistics on what the agent heard and how."""
-    attempt = attempt_of(state, ask.agent, ask.act) + number
-    place = Place(*moment(state), ask.agent, ask.act, attempt)
+    """Ask once, and return the reply with notes and statistics on what the agent heard and how."""
+    attempt = attempt_of(state, agent.name, ask.act) + number
+    place = Place(*moment(state), agent.name, ask.act, attempt)
     temperature, resampled = ask.temperature, None
     if temperature is None:
-        own = run.temperature(ask.agent, words=ask.protocol == WORDS)
+        own = agent.temperature_in_words if ask.protocol == WORDS else agent.temperature
         resampled = redrawn(run, state, place, own)
         temperature = own if resampled is None else resampled
-    turns = with_donors(run, state, ask.agent, with_thoughts(run, escalated(run, state, ask.turns)))
-    silent = ask.silent and carries_all(run, ask.agent)
-    ask = replace(ask, response_format=run.constraint(ask.response_format), turns=turns, silent=silent)
-    seed = run.seed(state, ask.agent, ask.act, attempt)
-    call = Call(ask, run.model(ask.agent), place, seed, temperature, reason, run.refused)
-    reply = reply_to(call, state)
-    message, (notes, numbers) = message_of(call, reply, run.order(ask.agent)), hearing(run, turns)
+    ask = replace(
+        ask,
+        place=place,
+        seed=run.seed(state, agent.name, ask.act, attempt),
+        asked=reason,
+        temperature=temperature,
+        turns=with_donors(run, state, agent, with_thoughts(run, escalated(run, state, ask.turns))),
+        response_format=agent.constraint(ask.response_format),
+        silent=ask.silent and carries_all(run, agent.name),
+    )
+    message = await _replied(state, agent, ask)
+    notes, numbers = hearing(run, ask.turns)
     if resampled is not None and message.source != HUMAN:
         notes, numbers = (*notes, f"said again at temperature {resampled:g}"), {**numbers, "temperature": resampled}
-    donors, donor_notes = donated(turns)
-    unread = call.model.unread(turns) if isinstance(call.model, HookedChatModel) else ()
+    donors, donor_notes = donated(ask.turns)
     return replace(
         message,
-        measured=measured(reply, message.text, run.store),
         guided=(ask.response_format.after or "whole") if ask.response_format and message.payload else "",
-        notes=(*message.notes, *notes, *donor_notes, *unread),
+        notes=(*message.notes, *notes, *donor_notes),
         stats={**message.stats, **numbers},
         donors=donors,
     )
 
 
-def message_of(call: Call, reply: AIMessage, order: int) -> Message:
-    """Return a reply as a message for the board; `order` is its agent's place in the settings."""
-    ref, begun, (tokens, absurd) = reply.additional_kwargs.get("payload"), words(call.ask.prefill), usage_of(reply)
-    stats: dict[str, float] = {**reply.additional_kwargs.get("stats", {}), **tokens}
-    thoughts, text = map(encodable, said(reply))
-    text = text if ref else text.removeprefix(begun)  # a hosted model may repeat it
-    about, spoken = reply.response_metadata, reply.additional_kwargs.get("thoughts_payload")
-    cut = ENDED_EARLY.get(str(about.get("finish_reason", about.get("stop_reason"))).lower())
-    return Message(
-        **call.place._asdict(),
-        text=text,
-        order=order,
-        begun=begun,
-        asked=call.asked,
-        payload=PayloadRef.from_dict(ref) if ref else None,
-        source=reply.additional_kwargs.get("source", "model" if ref else "hosted"),
-        cut=bool(cut),
-        notes=(*filter(None, (cut, absurd)), *reply.additional_kwargs.get("notes", ())),
-        stats=stats,
-        thoughts=thoughts,
-        thoughts_payload=PayloadRef.from_dict(spoken) if spoken else None,
-    )
+async def _replied(state: Discussion, agent: Agent, ask: Ask) -> Message:
+    """Return the reply of the agent, or of a person who took it over or rewrote its message, and report the call."""
+    from langchain_core.runnables.config import ensure_config  # late, as all that imports langchain or langgraph
+
+    from sottovoce.agents import person
+    from sottovoce.nodes.streams import report
+
+    where = {name: value for name, value in ask.place._asdict().items() if name != "epoch"}
+    report({"type": "act", **where, "asked": ask.asked})  # type: ignore[typeddict-item]  # its keys are of a place
+    node = ensure_config().get("metadata", {}).get("langgraph_node", "")
+    texts = state.get("pending", {}).get(node, {}).get("written", {})
+    if ask.act in texts and not ask.asked:
+        return replace(person.written(ask, texts[ask.act]), order=agent.order)
+    handed = [each["why"] for each in state.get("interventions", []) if _hands_over(each, agent)]
+    return await (replace(agent, person=handed[0]) if handed and not agent.person else agent).reply(ask)
 
 
-def usage_of(reply: AIMessage) -> tuple[dict[str, float], str]:
-    """Return the token counts of a reply, and a note if a server reported some that cannot be; they are left out.
-
-    Some servers omit the usage, or report only zeros.
-    """
-    usage: Any = reply.usage_metadata or {}  # Any: clients do not check what a server sends
-    details = usage.get("input_token_details") or {}
-    reused = details.get("cache_read") or 0 if isinstance(details, Mapping) else details
-    details = usage.get("output_token_details") or {}
-    thought = details.get("reasoning") or 0 if isinstance(details, Mapping) else details
-    counts = {"tokens_in": usage.get("input_tokens"), "tokens_reused": reused, "tokens_out": usage.get("output_tokens")}
-    counts |= {"tokens_thoughts": thought} if thought else {}
-    if None in counts.values() or counts["tokens_in"] == 0:
-        return {}, ""
-    if not all(type(n) in (int, float) and 0 <= n <= MOST_REPORTED for n in counts.values()):
-        return {}, "its server reported numbers of tokens that cannot be: they are not counted"
-    return counts | {"tokens_out": max(counts["tokens_out"] - thought, 0)}, ""
+def _hands_over(intervention: Intervened, agent: Agent) -> bool:
+    return (intervention["what"], intervention["agent"]) == (HUMAN, agent.name)
 
 
 def lacks_answer(question: Question, read: Read = kinds.reading) -> Validate:
@@ -295,15 +275,14 @@ def noted(message: Message, note: str) -> Message:
     return replace(message, notes=(*message.notes, note))
 
 
-def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | None = None) -> Update:
+async def answer(run: RunContext[Any], state: Discussion, agent: Agent, protocol: str | None = None) -> Update:
     """Answer alone, with the documents of all agents, unless the settings leave some out."""
     known = state.copy()
     known["documents"] = run.settings.dealt(state.get("documents") or [])
-    builder = run.prompt_builder(known, agent, None)
-    ask = Ask(agent, "answer", builder.independent(), protocol=protocol)
-    return {"board": say_answer(run, state, ask)}
+    turns = agent.prompt_builder(known, None).independent()
+    return {"board": await say_answer(run, state, agent, Ask("answer", turns, protocol=protocol))}
 
 
-def in_words(run: RunContext[Any], state: Discussion, agent: str) -> Update:
+async def in_words(run: RunContext[Any], state: Discussion, agent: Agent) -> Update:
     """Answer as text under every protocol: a mean embedding leaves nothing to sample."""
-    return answer(run, state, agent, "nl")
+    return await answer(run, state, agent, WORDS)

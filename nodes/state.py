@@ -10,18 +10,19 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NotRequired, get_type_hints
 
-from langchain_core.messages import AnyMessage
 from typing_extensions import TypedDict
 
-from sottovoce.channels.board import Board, validated
-from sottovoce.channels.input_channel import Chat
-from sottovoce.channels.message import Message, latest
+from sottovoce.channels.message import Message, latest, validated
 from sottovoce.core.any_types import JSON, AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.question import Question
 
 Update = dict[str, AnyState]
 
+BOARD: Final = "messages by their place"
+CHAT: Final = "the discussion as a chat"
+SHOWN: Final = "LangChain's messages"
+"""Marks of keys; a graph replaces them by the channels and types that import LangGraph."""
 RESTORED: Final = "restored by a reset"
 """Marks a key: `fish: Annotated[int, RESTORED]`."""
 
@@ -126,7 +127,7 @@ class Discussion(Question):
     """One entry for each reset: the round and turn from which messages of the previous epoch are no longer heard."""
     marks: list[Mark]
     """The moments that a reset can go back to, in order of time; only in watched discussions or schemes that mark."""
-    board: Annotated[list[Message], Board]
+    board: Annotated[list[Message], BOARD]
     pending: Annotated[dict[str, JSON], by_node]
     """By node: the update of a watched act, until it is published."""
     interventions: Annotated[list[Intervened], operator.add]
@@ -136,7 +137,7 @@ class Discussion(Question):
     notes: list[str]
     """Notes on the run as a whole, e.g. edges that are sent as text."""
     decision: Decision
-    messages: Annotated[list[AnyMessage], Chat]
+    messages: Annotated[list[Any], CHAT]
     """At the end, the discussion as LangChain messages: question, each agent's text under its name, answer."""
 
 
@@ -151,7 +152,7 @@ class Outcome(TypedDict):
     votes: list[Vote]
     notes: list[str]
     decision: Decision
-    messages: list[AnyMessage]
+    messages: Annotated[list[Any], SHOWN]
 
 
 def outcome_of(state: type[Any], question: type[Any] = Question) -> type[Any]:
@@ -160,7 +161,7 @@ def outcome_of(state: type[Any], question: type[Any] = Question) -> type[Any]:
     known = {*get_type_hints(Discussion), *get_type_hints(question)}
     own = {name: hint for name, hint in hints.items() if name not in known}
     # Any: created here, so no type checker knows it
-    made: Any = TypedDict("Outcome", {**get_type_hints(Outcome), **own})  # type: ignore[misc]
+    made: Any = TypedDict("Outcome", {**get_type_hints(Outcome, include_extras=True), **own})  # type: ignore[misc]
     return made
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from pydantic import ConfigDict, FailFast, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from sottovoce.channels.board import validated
+from sottovoce.channels.message import validated
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError, choose

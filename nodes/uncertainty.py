@@ -4,57 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from langchain_core.messages import AIMessage
-
-from sottovoce.agents.ask import is_hooked
-from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
-from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from sottovoce.agents.local import LocalModel
     from sottovoce.channels.store import PayloadStore
     from sottovoce.monitors.features import Features
     from sottovoce.monitors.settings import Measure
     from sottovoce.monitors.tokens import Decode
+    from sottovoce.nodes.agent import Agent
 
-WORDS = "words"
-"""The protocol name in a payload that has only log-probabilities of a hosted model, which nobody hears."""
 Decoders = Callable[[str], "Decode | None"]
 """Takes an agent, and returns the decoder of its model's token ids; None for a hosted model."""
-
-
-def measured(reply: AIMessage, text: str, store: PayloadStore | None) -> PayloadRef | None:
-    """Store the log-probabilities of a hosted model's text, if it returned any; local models' payloads have statistics.
-
-    Tokens before the text, such as those of thoughts, are left out.
-    """
-    if not reply.response_metadata.get("logprobs"):
-        return None
-    import torch  # late: runs without a local model do not need it
-
-    from sottovoce.channels.payload import Label, Payload
-    from sottovoce.channels.store import PayloadStore
-    from sottovoce.monitors.tokens import BEST, encoded, of_response
-
-    try:
-        tokens = of_response(reply)
-    except UsageError:  # log-probabilities of only the sampled tokens say nothing about a distribution
-        return None
-    at = max(tokens.text.rfind(text), 0)
-    kept = [i for i, (start, _) in enumerate(tokens.spans) if start >= at]
-    if not kept:
-        return None
-    k = min(len(tokens.top[i]) for i in kept)
-    tensors = {
-        "ids": torch.full((len(kept),), -1),  # providers do not return token ids
-        "spans": torch.tensor([tokens.spans[i] for i in kept]) - at,
-        "top_logprobs": torch.tensor([tokens.top[i][:k] for i in kept]),
-        BEST: torch.tensor(encoded([tokens.best[i] for i in kept] if tokens.best else ()), dtype=torch.uint8),
-    }
-    return (store or PayloadStore()).put(Payload(Label(WORDS, tokens.text[at:], "", "", ""), tensors))
 
 
 def entropy_of(message: Message, answer: str, store: PayloadStore | None) -> float | None:
@@ -86,9 +50,12 @@ def finished(messages: Sequence[Message]) -> list[Message]:
     ]
 
 
-def decoder_of(model: Any) -> Decode | None:  # Any: a chat model
+def decoder_of(model: LocalModel | None) -> Decode | None:
     """Return the decoder of a local model's token ids; None for a hosted model."""
-    return (lambda at: str(model.loaded.tokenizer.decode([at]))) if isinstance(model, HookedChatModel) else None
+    if model is None:
+        return None
+    tokenizer = model.loaded.tokenizer
+    return lambda at: str(tokenizer.decode([at]))
 
 
 def features_of_acts(
@@ -122,10 +89,11 @@ def features_of_acts(
     return combined([combined(acts, max) for acts in found.values()], min) if found else None
 
 
-def missing_features(model: Any, measure: Measure) -> str:  # Any: a chat model
+def missing_features(agent: Agent, measure: Measure) -> str:
     """Return which features a chat model cannot return, and what to do; empty if it may: local models can."""
-    if is_hooked(model):
+    if agent.is_hooked:
         return ""
+    model = agent.model
     if getattr(model, "logprobs", True) in (None, False):
         return "returns no log-probabilities; make it with logprobs=True, top_logprobs=10"
     if measure.distribution != "top":

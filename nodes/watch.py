@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from langchain_core.runnables import RunnableConfig
-
+from sottovoce.agents.ask import HUMAN
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.any_types import JSON, AnyState
 from sottovoce.core.errors import UsageError
 from sottovoce.core.registry import Registry
-from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.human_input import HUMAN, check_saver
 from sottovoce.nodes.state import Discussion, Update
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
+    from sottovoce.nodes.context import RunContext
 
 Kind = Literal["again", "reset", "rollback", "augment", "mute", "human", "edit", "reject"]
 Next = Literal["publish", "again", "reset", "nothing"]
@@ -64,7 +66,7 @@ class Watch(Protocol):
 
 
 MONITORS: Registry[Watch] = Registry("monitor", "sottovoce.monitors")
-Silent = Callable[[RunContext[AnyState], AnyState, str], Update]
+Silent = Callable[["RunContext[AnyState]", AnyState, str], Update]
 """Takes the run, the state and a muted agent, and returns the update of a world that its act would have changed."""
 
 
@@ -76,6 +78,8 @@ def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> l
             `begin(run)`, which returns such notes, and raises the error.
     """
     if run.settings.intervention == HUMAN:
+        from sottovoce.agents.person import check_saver  # late: langgraph
+
         check_saver("a person may take over an agent", config)
     begin: Callable[[RunContext[Any]], list[str]] = getattr(watch, "begin", lambda run: [])
     return begin(run)
@@ -104,7 +108,7 @@ def redrawn(run: RunContext[Any], state: Discussion, place: Place, own: float | 
 
 def warmed(run: RunContext[Any], agent: str) -> float | None:
     """Return the temperature of an agent's repeated replies, if its own is 0; otherwise None."""
-    return run.settings.redraw_temperature or None if _is_cold(run, agent, run.temperature(agent)) else None
+    return run.settings.redraw_temperature or None if _is_cold(run, agent, run.agent(agent).temperature) else None
 
 
 def said_again(state: Discussion, place: Place) -> bool:
@@ -126,7 +130,7 @@ def check_redrawn(run: RunContext[Any], agents: Sequence[str]) -> list[str]:
     Raises:
         UsageError: all of them would repeat themselves.
     """
-    cold = [agent for agent in agents if _is_cold(run, agent, run.temperature(agent))]
+    cold = [agent for agent in agents if _is_cold(run, agent, run.agent(agent).temperature)]
     warm, same = run.settings.redraw_temperature, f"{', '.join(cold)} would repeat the same reply at temperature 0"
     if not cold:
         return []
@@ -141,7 +145,7 @@ def check_redrawn(run: RunContext[Any], agents: Sequence[str]) -> list[str]:
 
 
 def _is_cold(run: RunContext[Any], agent: str, own: float | None) -> bool:
-    return bool((getattr(run.model(agent), "temperature", None) if own is None else own) == 0)
+    return bool((getattr(run.agent(agent).model, "temperature", None) if own is None else own) == 0)
 
 
 def _act(place: Place) -> tuple[str, str, int, int]:

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Annotated
 
-from sottovoce.agents.ask import Ask
-from sottovoce.agents.hooked import WORDS, HookedChatModel
+from sottovoce.agents.ask import WORDS, Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.core.response_format import Form
@@ -23,6 +22,7 @@ from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import NOTES, Ended, World, described_knowledge, measures
 from sottovoce.environments.whodunit.rules import RETRIES, cancelled, first_state, golden_reply, is_over, passed, step
 from sottovoce.graphs.whodunit import WhoDunit
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
@@ -68,7 +68,7 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
     given, settings = state.get("game"), run.settings
     game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else settings.seated(given)
     notes = list[str]()
-    channels = [model.channel for model in run.models.values() if isinstance(model, HookedChatModel)]
+    channels = [agent.local.channel for agent in run.agents.values() if agent.local is not None]
     # What stands before a prompt has no spans.
     whole = any(each.hands_over and getattr(each.options, "place", "") != "quoted" for each in channels)
     if whole and settings.values != "off":
@@ -76,11 +76,11 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
     return {"game": game.model_dump(mode="json"), "world": first_state(game), "notes": notes}
 
 
-def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
+async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: Agent) -> Update:
     """Ask for an action, and again with a hint if it cannot be read; without one the game is cancelled."""
     settings, game = run.settings, game_of(state)
-    role, world, wording = settings.role_of(agent), state["world"], settings.words
-    facts = len((game.agents or {}).get(agent, ()))
+    role, world, wording = settings.role_of(agent.name), state["world"], settings.words
+    facts = len((game.agents or {}).get(agent.name, ()))
 
     def action(text: str) -> Action | Malformed:
         return read(text, role, game, wording, facts)
@@ -90,15 +90,15 @@ def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
         return parsed.hint if isinstance(parsed, Malformed) else ""
 
     if settings.golden and role == "intel":
-        messages = [run.message(state, agent, ACTS[role], golden_reply(game, world, wording))]
+        messages = [run.message(state, agent.name, ACTS[role], golden_reply(game, world, wording))]
     else:
-        kept_to = form(role, game, settings, facts, _question_of(run.prompt_builder(state, agent), settings, game))
-        ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)
-        messages = say(run, state, ask, validate=validate, retries=RETRIES, show_failed=False)
+        kept_to = form(role, game, settings, facts, _question_of(agent.prompt_builder(state), settings, game))
+        ask = Ask(ACTS[role], turn_of(run, state, agent), kept_to)
+        messages = await say(run, state, agent, ask, validate=validate, retries=RETRIES, show_failed=False)
     done = action(messages[-1].full_text)
     if isinstance(done, Malformed):
-        return {"board": messages, "world": cancelled(world, agent, unread(messages[-1], done.hint))}
-    line, after = step(game, world, agent, done, wording)
+        return {"board": messages, "world": cancelled(world, agent.name, unread(messages[-1], done.hint))}
+    line, after = step(game, world, agent.name, done, wording)
     blunders = [NOTES[each] for each in after["done"][-1]["blunders"]]
     known = described_knowledge(game, after, settings.speakers()[0])
     notes = (*messages[-1].notes, f"published: {line or 'nothing'}", *blunders, known)
@@ -157,10 +157,10 @@ def _escaped(sign: re.Match[str]) -> str:
 # Prompts
 
 
-def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: str) -> tuple[Turn, ...]:
+def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: Agent) -> tuple[Turn, ...]:
     """Return the rules and the agent's knowledge, the published lines, and the request for an action."""
-    settings, builder, game = run.settings, run.prompt_builder(state, agent), game_of(state)
-    known = builder.prompts.render(f"whodunit/{settings.role_of(agent)}", **_rules(settings, game, agent))
+    settings, builder, game = run.settings, agent.prompt_builder(state), game_of(state)
+    known = builder.prompts.render(f"whodunit/{settings.role_of(agent.name)}", **_rules(settings, game, agent.name))
     request = builder.question_of(_question_of(builder, settings, game))
     asked = blocks(builder.known([]), _facts(builder, settings, game), _channel(run, state, builder), request)
     return (*builder.system_turn(*known), Turn("user", asked))

@@ -56,6 +56,7 @@ from sottovoce.graphs.whodunit import WhoDunit as WhoDunit
 from sottovoce.graphs.whodunit import create_whodunit as create_whodunit
 from sottovoce.models import load as load
 from sottovoce.monitors.monitor import Monitor as Monitor
+from sottovoce.nodes.agent import Agent as Agent
 from sottovoce.nodes.context import RunContext as RunContext
 from sottovoce.nodes.guard import Guard as Guard
 from sottovoce.nodes.question import Question as Question

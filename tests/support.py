@@ -5,19 +5,27 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import torch
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import convert_to_messages
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from sottovoce.channels.message import Message, Part, Turn
+from sottovoce.agents import chat_model
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.parameters import Refused
+from sottovoce.channels.message import Message, Part, Place, Turn
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Load, Protocol
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.event_loop import wait
 from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, Rows, Sampling, Stop, assemble
 
 FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
@@ -291,3 +299,18 @@ async def rows_are_free(tokens: int) -> bool:
     while statistics.running:
         await asyncio.sleep(0.01)
     return statistics.stepped < complete
+
+
+def replied(
+    model: BaseChatModel, ask: Ask, agent: str = "zoe", refused: Refused | None = None, **place: int
+) -> Message:
+    """The reply of an agent's model to a request in a discussion."""
+    where = Place(**{"epoch": 0, "round": 0, "turn": 0, "attempt": 0, **place}, agent=agent, act=ask.act)
+    return wait(chat_model.reply(model, replace(ask, place=where), refused or Refused()))
+
+
+def requested(model: HookedChatModel, messages: Any, **call: Any) -> Request:
+    """The request of a call of LangChain, behind the model's thoughts if there are any."""
+    ask = model.asked(convert_to_messages([messages] if isinstance(messages, str) else messages), **call)
+    heard = model.heard(ask)
+    return model.request(ask, heard, wait(model._think(ask, heard)))

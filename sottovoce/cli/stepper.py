@@ -17,13 +17,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, StateSnapshot, StateUpdate
 from rich.console import Console
 
+from sottovoce.agents.ask import HUMAN
 from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message
 from sottovoce.cli.live import person, read_line
 from sottovoce.core.any_types import JSON, AnyState, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
-from sottovoce.nodes.human_input import HUMAN
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
 from sottovoce.report import describe, transcript

@@ -17,7 +17,7 @@ from sottovoce.datasets.question_files import check
 from sottovoce.datasets.trained import SMALL, untrained
 from sottovoce.graphs import SCHEMES, Scheme
 from sottovoce.graphs import scheme as scheme_of
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models
 from sottovoce.nodes.option_groups import named
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings

@@ -16,7 +16,7 @@ from sottovoce.runs.limits import Limits
 from sottovoce.runs.run_directory import run_name
 
 if TYPE_CHECKING:
-    from sottovoce.nodes.contexts import Models
+    from sottovoce.nodes.context import Models
     from sottovoce.nodes.settings import Settings
     from sottovoce.runs.run import Observer, Run
 

@@ -18,8 +18,8 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError
 from sottovoce.graphs import SCHEMES
-from sottovoce.nodes.context import made_from, wording
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.agent import wording
+from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Answers, Settings
 from sottovoce.prompts import NAMES, SHIPPED

@@ -16,7 +16,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import PayloadError, RecordError, UsageError, command
 from sottovoce.graphs import scheme
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch
 from sottovoce.runs.cluster import run_on_cluster

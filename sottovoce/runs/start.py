@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sottovoce.graphs import scheme
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs import run_directory

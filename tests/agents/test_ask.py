@@ -8,21 +8,20 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from sottovoce.agents.ask import Ask, Call
+from sottovoce.agents.ask import Ask
 from sottovoce.agents.convert import in_words
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Place, Turn
+from sottovoce.channels.message import Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.cmd import CMD, create_cmd
 from sottovoce.graphs.mad import MAD, create_mad
 from sottovoce.models import Ids, Request
 from tests.graphs.support import Recording
-from tests.support import ids, reciting_loaded, tiny_loaded
+from tests.support import ids, reciting_loaded, replied, tiny_loaded
 
 TURNS = (Turn("system", ("Be brief.",)), Turn("user", ("What is 14 + 3?",)))
-PLACE = Place(0, 1, 2, "zoe", "think", 0)
 FORM = Form(choices=("yes", "no"))
 
 
@@ -32,7 +31,7 @@ def store(tmp_path: Path) -> PayloadStore:
 
 
 def call(model: Any, temperature: float | None = None, **more: Any) -> Any:
-    return Call(Ask("zoe", "think", TURNS, **more), model, PLACE, 7, temperature).invoke({})
+    return replied(model, Ask("think", TURNS, temperature=temperature, seed=7, **more), round=1, turn=2)
 
 
 def requested(hears: str, store: PayloadStore, temperature: float | None = None, **more: Any) -> Request:

@@ -18,7 +18,7 @@ from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.models import Rows
-from tests.support import HIDDEN, tiny_loaded
+from tests.support import HIDDEN, requested, tiny_loaded
 from tests.tables import pairs, some
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
@@ -81,7 +81,7 @@ def test_a_guided_message_of_cipher_is_heard_as_rows_of_which_the_guided_are_tok
     model = agent("cipher", store)
     said = heard(model.invoke(QUESTION, response_format=asdict(ANSWER)))
 
-    request = model.request(to_messages([Turn("user", ("He said: ", said))]))
+    request = requested(model, to_messages([Turn("user", ("He said: ", said))]))
 
     (rows,) = [piece.rows for piece in request.prompt if isinstance(piece, Rows)]
     payload = said.message.payload.load(store) if said.message.payload else None
@@ -95,7 +95,7 @@ def test_a_guided_message_of_cipher_is_heard_as_rows_of_which_the_guided_are_tok
 def test_the_reference_knows_no_forms(protocol: str, store: PayloadStore) -> None:
     model = agent(protocol, store, options={"compat": "reference"})
 
-    assert model.request([HumanMessage(QUESTION)], response_format=asdict(ANSWER)).form is None
+    assert requested(model, [HumanMessage(QUESTION)], response_format=asdict(ANSWER)).form is None
     assert str(model.invoke(QUESTION, response_format=asdict(OBJECT)).text) == str(model.invoke(QUESTION).text)
 
 

@@ -23,7 +23,15 @@ from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.models import Ids, Rows, assemble
 from sottovoce.models.base_temperature import CAUTIOUS, USUAL
 from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with
-from tests.support import endless_loaded, reciting_loaded, rows_are_free, tiny_loaded, tiny_model, tiny_tokenizer
+from tests.support import (
+    endless_loaded,
+    reciting_loaded,
+    requested,
+    rows_are_free,
+    tiny_loaded,
+    tiny_model,
+    tiny_tokenizer,
+)
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
 QUESTION = "What is 14 + 3?"
@@ -43,9 +51,7 @@ ENDLESS = 3500  # tokens
 
 
 def endless(store: PayloadStore, **more: Any) -> HookedChatModel:
-    endless_loaded().engine.run(
-        agent("nl", store, preloaded=endless_loaded()).request([HumanMessage(QUESTION)])
-    )  # warm
+    endless_loaded().engine.run(requested(agent("nl", store, preloaded=endless_loaded()), QUESTION))  # warm
     return agent("nl", store, **{"preloaded": endless_loaded(), "temperature": 0, "max_tokens": ENDLESS, **more})
 
 
@@ -114,7 +120,9 @@ def test_a_model_that_names_no_temperature_speaks_by_means_at_one_that_can_be_re
     model.generation_config.temperature = None
     cipher = HookedChatModel(protocol="cipher", preloaded=assemble("unnamed", model, tiny_tokenizer()))
     asked = [HumanMessage(QUESTION)]
-    found = [cipher.request(asked, **how).sampling.temperature for how in ({}, {"speaks": "nl"}, {"temperature": 0.9})]
+    found = [
+        requested(cipher, asked, **how).sampling.temperature for how in ({}, {"speaks": "nl"}, {"temperature": 0.9})
+    ]
     assert found == [CAUTIOUS, USUAL, 0.9]
 
 
@@ -233,7 +241,7 @@ def test_a_reply_brings_a_reference_in_plain_json_and_no_tensor(protocol: str, s
 def test_a_latent_message_is_heard_latently(protocol: str, what: str, store: PayloadStore) -> None:
     model = agent(protocol, store)
     message = message_of(model.invoke(QUESTION, seed=3))
-    request = model.request(to_messages(hearing(message)))
+    request = requested(model, to_messages(hearing(message)))
     found = [piece for piece in request.prompt if isinstance(piece, Rows)] if what == "rows" else request.edits
     assert len(found) == 1
 
@@ -241,7 +249,7 @@ def test_a_latent_message_is_heard_latently(protocol: str, what: str, store: Pay
 def test_a_latent_hearer_may_answer_in_words(store: PayloadStore) -> None:
     model = agent("cipher", store)
     message = message_of(model.invoke(QUESTION, seed=3))
-    request = model.request(to_messages(hearing(message)), speaks="nl")
+    request = requested(model, to_messages(hearing(message)), speaks="nl")
     reply = model.invoke(to_messages(hearing(message)), speaks="nl", seed=3)
     assert any(isinstance(piece, Rows) for piece in request.prompt)
     assert request.feed.kind == "token"
@@ -253,9 +261,9 @@ def test_an_edited_message_is_heard_as_its_new_words(store: PayloadStore) -> Non
     spoken = message_of(model.invoke(QUESTION, seed=3))
     edited = message_of(model.invoke(QUESTION, seed=3), text="It is 22.")
     words = Message("agent_1", 0, "answer", "It is 22.")
-    request = model.request(to_messages(hearing(edited)))
-    assert request.prompt == model.request(to_messages(hearing(words))).prompt
-    assert request.prompt != model.request(to_messages(hearing(spoken))).prompt
+    request = requested(model, to_messages(hearing(edited)))
+    assert request.prompt == requested(model, to_messages(hearing(words))).prompt
+    assert request.prompt != requested(model, to_messages(hearing(spoken))).prompt
 
 
 def test_models_that_will_hear_it_have_rows_of_their_own_made(store: PayloadStore) -> None:
@@ -338,7 +346,8 @@ def test_thinking_is_the_template_s_unless_it_is_chosen(
     loaded = assemble("thinker", tiny_model(), tokenizer_with(template))
     for thinking, thinks in zip((None, True, False), thoughts, strict=True):
         model = agent("nl", store, preloaded=loaded, thinking=thinking)
-        (prompt,) = model.request([HumanMessage(QUESTION)]).prompt
+        ask = model.asked([HumanMessage(QUESTION)])
+        (prompt,) = model.request(ask, model.heard(ask)).prompt
         assert isinstance(prompt, Ids)
         assert ("</think>" not in loaded.tokenizer.decode(list(prompt.ids))) == thinks
         assert model.loaded.engine is loaded.engine and model.loaded.weights_key == loaded.weights_key

@@ -24,15 +24,17 @@ from openai import ContentFilterFinishReasonError, LengthFinishReasonError
 from openai.types.chat import ChatCompletion
 from pydantic import ConfigDict, Field, SecretStr
 
-from sottovoce.agents.ask import Ask, Call
-from sottovoce.agents.convert import said
+from sottovoce.agents import chat_model
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.convert import from_langchain, said
 from sottovoce.agents.hosted import cut_reply, failure, hosted, passes, structured
-from sottovoce.channels.message import Place, Turn
+from sottovoce.agents.parameters import Refused
+from sottovoce.channels.message import Turn
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.context import made_from
-from sottovoce.nodes.say import message_of
+from tests.support import replied
 from tests.tables import each_row
 
 MINI = "hosted:openai:gpt-4o-mini"
@@ -287,8 +289,7 @@ def trickling(monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseChatModel]:
         server.shutdown()
 
 
-def trickled(model: BaseChatModel) -> Call:
-    return Call(Ask("zoe", "think", (Turn("user", ("2 + 2?",)),)), model, Place(0, 0, 0, "zoe", "think", 0), 7, None)
+ASK = Ask("think", (Turn("user", ("2 + 2?",)),))
 
 
 LATE = "zoe: hosted:openai:gpt-4o-mini failed: TimeoutError: no whole reply within 0.2 s; raise `timeout` or lower"
@@ -297,14 +298,14 @@ LATE = "zoe: hosted:openai:gpt-4o-mini failed: TimeoutError: no whole reply with
 def test_a_reply_that_trickles_in_is_given_up_in_time(trickling: BaseChatModel) -> None:
     # Seen: the client's timeout begins again with every byte, so that a call lasted for ever.
     with pytest.raises(TimeoutError) as caught:
-        trickled(trickling).invoke({})
+        replied(trickling, ASK)
 
     assert str(failure(caught.value)).startswith(LATE) and not passes(caught.value)
 
 
 async def test_a_reply_that_trickles_in_is_given_up_in_an_event_loop(trickling: BaseChatModel) -> None:
     with pytest.raises(TimeoutError) as caught:
-        await trickled(trickling).ainvoke({})
+        await chat_model.reply(trickling, ASK, Refused())
 
     assert str(failure(caught.value)).startswith(LATE)
 
@@ -353,8 +354,8 @@ def test_a_server_s_field_of_thoughts_is_kept_with_the_message(field: str, monke
 
     streamed = reduce(add, pieces)
     assert [tuple(said(each)) for each in (whole, streamed)] == [("2 + 2, so 4", "Answer: 4")] * 2
-    call = trickled(model)
-    message = message_of(call, whole, 0)
+    assert isinstance(whole, AIMessage)
+    message = from_langchain(whole, ASK)
     assert (message.thoughts, message.text) == ("2 + 2, so 4", "Answer: 4")
     assert (message.stats["tokens_out"], message.stats["tokens_thoughts"]) == (3, 6)
 

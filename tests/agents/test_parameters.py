@@ -10,10 +10,12 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field
 
-from sottovoce.agents.ask import Ask, Call
+from sottovoce.agents import chat_model
+from sottovoce.agents.ask import Ask
 from sottovoce.agents.convert import said
 from sottovoce.agents.parameters import Refused, cut_at, refused_in
-from sottovoce.channels.message import Place, Turn
+from sottovoce.channels.message import Message, Turn
+from tests.support import replied
 from tests.tables import each_row
 
 SENT = ["temperature", "stop", "max_tokens", "response_format"]
@@ -95,9 +97,9 @@ class Choosy(FakeListChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(self.says))])
 
 
-def called(model: Choosy, refused: Refused, temperature: float | None = 0.0, **more: Any) -> AIMessage:
-    ask = Ask("zoe", "think", (Turn("user", ("2 + 2?",)),), stop=("\n",), **more)
-    return Call(ask, model, Place(0, 0, 0, "zoe", "think", 0), 7, temperature, refused=refused).invoke({})
+def called(model: Choosy, refused: Refused, temperature: float | None = 0.0, **more: Any) -> Message:
+    ask = Ask("think", (Turn("user", ("2 + 2?",)),), stop=("\n",), temperature=temperature, seed=7, **more)
+    return replied(model, ask, refused=refused)
 
 
 REFUSES = {"temperature": "", "stop": "", "max_tokens": "max_completion_tokens"}
@@ -111,12 +113,12 @@ def test_a_call_is_made_again_without_what_its_server_refuses_and_later_ones_nev
     assert [len(sent) for sent in model.calls] == [3, 2, 1, 1, 1]
     assert model.calls[-2:] == [{"max_completion_tokens": 9}, {"max_completion_tokens": 7}]
     assert first.text == second.text == "Answer: 4"  # the stop string is ours to find
-    assert first.additional_kwargs["notes"] == [
+    assert first.notes == (
         "its server refuses `temperature`, which is left out from now on",
         "its server refuses `stop`, which is left out from now on",
         "its server refuses `max_tokens`, which is sent as `max_completion_tokens`",
-    ]
-    assert "notes" not in second.additional_kwargs
+    )
+    assert not second.notes
 
 
 def test_another_agent_with_the_same_model_does_not_send_it_and_one_with_another_model_does() -> None:
@@ -139,9 +141,9 @@ def test_the_values_of_a_model_that_a_user_made_are_left_out_too() -> None:
 
 async def test_an_async_call_is_made_again_too() -> None:
     model = Choosy(refuses=REFUSES)
-    ask = Ask("zoe", "think", (Turn("user", ("2 + 2?",)),))
+    ask = Ask("think", (Turn("user", ("2 + 2?",)),), temperature=0.0)
 
-    reply = await Call(ask, model, Place(0, 0, 0, "zoe", "think", 0), 7, 0.0).ainvoke({})
+    reply = await chat_model.reply(model, ask, Refused())
 
     assert reply.text.startswith("Answer: 4") and model.calls == [{"temperature": 0.0}, {}]
 
@@ -201,4 +203,4 @@ def test_a_refusal_and_an_empty_reply_are_named(reply: AIMessage, note: str) -> 
         def _generate(self, *args: Any, **more: Any) -> ChatResult:
             return ChatResult(generations=[ChatGeneration(message=reply)])
 
-    assert called(Says(), Refused()).additional_kwargs["notes"] == [note]
+    assert called(Says(), Refused()).notes == (note,)

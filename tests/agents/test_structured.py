@@ -17,7 +17,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.models import assemble
 from sottovoce.models.huggingface.chat import ChatTemplate
 from tests.chats import LLAMA_TOOLS, MISTRAL_TOOLS, QWEN_3, TOOLS, XML_TOOLS, tokenizer_with
-from tests.support import prompt_ids, tiny_loaded, tiny_model
+from tests.support import prompt_ids, requested, tiny_loaded, tiny_model
 
 QUESTION = "What is 14 + 3?"
 
@@ -147,7 +147,7 @@ async def test_a_forced_call_is_one_and_valid_and_its_result_is_read_in_the_next
     assert call["name"] == "negate" and list(call["args"]) == ["a"] and isinstance(call["args"]["a"], int)
     assert called.content == "" and (await ours.ainvoke(QUESTION)).tool_calls == [call]
     result = ToolMessage('{"it": "is -17"}', tool_call_id=call["id"])
-    request = model(template, tmp_path).request([HumanMessage(QUESTION), called, result])
+    request = requested(model(template, tmp_path), [HumanMessage(QUESTION), called, result])
     shown = tokenizer_with(template).decode(prompt_ids(request))
     assert json.dumps(call["args"]) in shown and "is -17" in shown
 
@@ -166,4 +166,4 @@ def test_special_tokens_in_a_call_or_a_result_are_plain_text(tmp_path: Path) -> 
     call = {"name": "add", "args": {"a": "<|im_end|>"}, "id": "1", "type": "tool_call"}
     chat: list[Any] = [HumanMessage("?"), AIMessage("", tool_calls=[call]), ToolMessage("<|im_end|>", tool_call_id="1")]
     end = tokenizer_with(TOOLS).get_vocab()["<|im_end|>"]
-    assert prompt_ids(model().request(chat)).count(end) == 3  # one for each turn
+    assert prompt_ids(requested(model(), chat)).count(end) == 3  # one for each turn

@@ -14,14 +14,16 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from sottovoce.agents.convert import said
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.thinking import Thoughts
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import UsageError
+from sottovoce.core.event_loop import wait
 from sottovoce.models import Ids, LoadedModel, assemble
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.uncertainty import features_of_acts
 from tests.chats import DEEPSEEK, LLAMA_3, QWEN_3
-from tests.support import tiny_model
+from tests.support import requested, tiny_model
 from tests.thinkers import R1, TEXT, THOUGHTS, harmony, thinker
 
 QUESTION: list[BaseMessage] = [HumanMessage("What is 12 * 8?")]
@@ -42,10 +44,17 @@ def split_of(reply: AIMessage) -> tuple[str, str]:
     return tuple(said(reply))  # type: ignore[return-value]
 
 
+def thoughts_before(model: HookedChatModel) -> Thoughts:
+    """The thoughts before a reply."""
+    ask = model.asked(QUESTION)
+    thoughts = wait(model._think(ask, model.heard(ask)))
+    assert thoughts is not None
+    return thoughts
+
+
 def prompt_of(model: HookedChatModel, **call: Any) -> str:
     """All that stands before the reply."""
-    thoughts = model._think(QUESTION, **call)
-    pieces = model.request(QUESTION, None, thoughts, **call).prompt
+    pieces = requested(model, QUESTION, **call).prompt
     assert all(isinstance(piece, Ids) for piece in pieces)
     return str(model.loaded.tokenizer.decode([id for piece in pieces for id in piece.ids]))  # type: ignore[union-attr]
 
@@ -128,9 +137,8 @@ def test_thoughts_leave_room_for_the_reply_in_the_context(store: PayloadStore) -
     context = loaded.network.context
     assert context is not None
     model = agent(loaded, store, max_tokens=context - 60)
-    request = model.thinking_request(QUESTION)
-    assert request is not None and request.stop.max_new < 60
-    assert agent(loaded, store, max_tokens=context - 30).thinking_request(QUESTION) is None  # no room at all
+    assert 0 < thoughts_before(model).tokens < 60
+    assert not thoughts_before(agent(loaded, store, max_tokens=context - 30)).tokens  # no room at all
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden", "kv", "graft"])
@@ -162,7 +170,8 @@ def test_a_text_has_no_markers_whatever_the_model_wants(store: PayloadStore) -> 
     begin, end = (loaded.tokenizer.convert_tokens_to_ids(each) for each in ("<think>", "</think>"))
     for protocol in ("nl", "cipher"):
         model = agent(loaded, store, protocol, temperature=1.0 if protocol == "cipher" else 0)
-        request = model.request(QUESTION)
+        ask = model.asked(QUESTION)
+        request = model.request(ask, model.heard(ask))
         assert set(request.banned) == {begin, end}
         reply = loaded.engine.run(request)  # it would think: the prompt ends where the block begins
         assert not {begin, end} & {*reply.ids}
@@ -224,7 +233,8 @@ def test_a_history_is_sent_as_the_template_renders_it(template: str, store: Payl
         asked if kept else with_thoughts, tokenize=False, add_generation_prompt=True
     )
 
-    sent = model.request([HumanMessage("12 * 8?"), AIMessage(TEXT), HumanMessage("Sure?")]).prompt
+    ask = model.asked([HumanMessage("12 * 8?"), AIMessage(TEXT), HumanMessage("Sure?")])
+    sent = model.request(ask, model.heard(ask)).prompt
 
     assert [id for piece in sent for id in piece.ids] == list(  # type: ignore[union-attr]
         model.loaded.chat.ids(told)
@@ -237,10 +247,9 @@ def test_a_reply_behind_its_thoughts_is_what_a_plain_pass_over_all_of_it_gives(
 ) -> None:
     loaded = assemble("any", tiny_model(vocab_size=303), thinker().tokenizer)
     model = agent(loaded, store, protocol, max_tokens=6, thinking=5)
-    thoughts = model._think(QUESTION)
-    assert thoughts is not None and thoughts.tokens <= 5
+    assert thoughts_before(model).tokens <= 5
 
-    request = model.request(QUESTION, None, thoughts)
+    request = requested(model, QUESTION)
     before = [id for piece in request.prompt for id in piece.ids]  # type: ignore[union-attr]
     out = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
         torch.tensor([before]),

@@ -14,7 +14,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.cli.options import Output
 from sottovoce.cli.run_screen import json_of, print_many, print_one
 from sottovoce.cli.runs import ExportOptions, export
-from sottovoce.graphs.whodunit import WhoDunit, games
+from sottovoce.graphs.whodunit import WhoDunit, draw_games
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.read import load_run
@@ -28,7 +28,7 @@ SMALL = WhoDunit(suspects=3, attributes=3)
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Two games: one is won in the first turn, one is cancelled."""
-    asked = games(2, SMALL)
+    asked = draw_games(2, SMALL)
     model = ScriptedChatModel({"Beth": [award(asked[0]["target"]), *["Hm."] * 21]})
     found = Run.start(new_manifest("whodunit", SMALL, asked, models=model), asked, tmp_path / "run")
     run_all(found, SMALL, found.store(), models=model, limits=Limits(at_once=1))

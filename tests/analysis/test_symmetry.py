@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.parameters import Refused
 from sottovoce.analysis.symmetry import Call, Edge, Symmetry, Unrolled, spoken_by, symmetry, unroll
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import NAMES, scheme
@@ -18,6 +19,7 @@ from sottovoce.graphs.cmd import CMD
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.mad import MAD
 from sottovoce.models import assemble
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.reconcile import Sample, Samples
 from sottovoce.nodes.settings import Settings
@@ -209,8 +211,9 @@ def test_agents_count_as_one_model_where_the_graph_asks_them_at_one_temperature(
 ) -> None:
     settings, loaded = kind.model_validate({"protocol": protocol}), assemble("tiny", tiny_model(), tiny_tokenizer())
     model = HookedChatModel(protocol=protocol, preloaded=loaded, store=PayloadStore(tmp_path))
-    run = RunContext(settings, dict.fromkeys([*settings.names(), "summariser"], model), Prompts(None))
+    prompts, names = Prompts(None), settings.names()
+    run = RunContext(settings, {name: Agent(name, settings, model, prompts, Refused()) for name in names}, prompts)
     spoken = spoken_by(settings, [*settings.names(), "summariser"])
 
     for one, other in permutations(spoken, 2):
-        assert (spoken[one] == spoken[other]) == (run.temperature(one) == run.temperature(other))
+        assert (spoken[one] == spoken[other]) == (run.agent(one).temperature == run.agent(other).temperature)

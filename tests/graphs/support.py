@@ -19,7 +19,7 @@ from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import LoadedModel, Request, assemble
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models
 from sottovoce.nodes.watch import Intervention
 from tests.graphs.coding import ScriptedRunner
 from tests.support import tiny_model, tiny_tokenizer
@@ -57,8 +57,8 @@ class Recording(HookedChatModel):
 
     requests: list[Any] = []  # noqa: RUF012  # a pydantic field, copied for each model
 
-    def request(self, *args: Any, **kwargs: Any) -> Request:
-        request = super().request(*args, **kwargs)
+    def request(self, *args: Any) -> Request:
+        request = super().request(*args)
         self.requests.append(request)
         return request
 

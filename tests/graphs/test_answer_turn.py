@@ -10,7 +10,8 @@ import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
-from sottovoce.agents.ask import Call
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.convert import from_langchain
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Place, Turn
@@ -18,8 +19,9 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import Reply, Rows, Usage
 from sottovoce.nodes.act import node
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.decide import voted
-from sottovoce.nodes.say import ANSWER_PREFILL, ANSWER_TOKENS, message_of, say_answer
+from sottovoce.nodes.say import ANSWER_PREFILL, ANSWER_TOKENS, say_answer
 from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
 from tests.graphs.support import KEYS, QUESTION, Recording, board, built, calls, debating, held, lonely_loaded
@@ -34,8 +36,8 @@ def said(
 ) -> tuple[list[Message], Any]:
     """The messages of one act whose model gives these replies, and the model."""
 
-    def act(run: Run, state: Discussion, agent: str) -> Update:
-        return {"board": say_answer(run, state, ask(agent, "1 + 1?"), is_read=is_read)}
+    async def act(run: Run, state: Discussion, agent: Agent) -> Update:
+        return {"board": await say_answer(run, state, agent, ask("1 + 1?"), is_read=is_read)}
 
     model = ScriptedChatModel([*replies], hooked=hooked, wording="sentence" if small else "short")
     state = state_of(settings=Named(answer_turn="needed" if turn else "off").model_dump(mode="json"), **question)
@@ -166,9 +168,9 @@ class Counting(HookedChatModel):
 
     usage: list[Usage] = []  # noqa: RUF012  # a pydantic field, copied for each model
 
-    def _message(self, reply: Reply, *more: Any, **kwargs: Any) -> Any:
+    def message(self, ask: Ask, reply: Reply, *more: Any) -> Message:
         self.usage.append(reply.usage)
-        return super()._message(reply, *more, **kwargs)
+        return super().message(ask, reply, *more)
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
@@ -283,8 +285,7 @@ def test_an_agent_that_shares_facts_has_not_read_the_question_and_is_not_asked_i
 
 def test_a_reply_that_was_cut_and_states_nothing_is_asked_for_its_answer() -> None:
     short = AIMessage("7", response_metadata={"finish_reason": "length"})
-    call = Call(ask("zoe"), ScriptedChatModel(), Place(0, 0, 0, "zoe", "talk", 0), 7, None)
-    message = message_of(call, short, 0)
+    message = from_langchain(short, replace(ask(), place=Place(0, 0, 0, "zoe", "talk", 0)))
 
     assert (message.cut, message.notes) == (True, ("cut at the token limit",))
     assert voted(message, state_of(board=[message])) == {"agent": "zoe", "answer": None, "counts": False}

@@ -18,7 +18,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs.cmd import CMD, create_cmd, grouped
 from sottovoce.graphs.discussion import MesSync, create_discussion
 from sottovoce.nodes.cmd import answer_turns, discuss_turns
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models
 from sottovoce.nodes.debate import average
 from sottovoce.nodes.decide import read_vote, viewpoints
 from sottovoce.nodes.prompt_builder import PromptBuilder

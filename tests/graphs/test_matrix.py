@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.agents.convert import to_messages
+from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Turn
 from sottovoce.channels.store import PayloadStore
@@ -132,7 +132,8 @@ def test_a_latent_discussion_reaches_moderator_judge_and_secretary(
     model = lonely(protocol, store, temperature=1.0)
     found = "cmd" if name == "cmd" else "mad"
     state = held(built(found, model, **SMALL[found]))
-    request = model.request(to_messages(turns_of_others(name, state)), speaks="nl")
+    ask = Ask("answer", turns_of_others(name, state), protocol="nl")
+    request = model.request(ask, model.heard(ask))
     rows = [piece for piece in request.prompt if isinstance(piece, Rows)]
     speakers = {agent for agent in rounds_of(state, SPOKEN)[-1] if agent not in OTHERS}
     assert len(rows if protocol == "cipher" else request.edits) >= len(speakers)

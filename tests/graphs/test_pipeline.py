@@ -14,7 +14,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.graphs.pipeline import Pipeline
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models
 from tests.graphs.support import Once, State, board, built, heard, held, lonely
 from tests.tables import each_row, some
 

@@ -15,7 +15,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.models import LoadedModel, assemble
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models
 from tests.graphs.support import KEYS, OF_CMD, QUESTION, Graph, InOrder, board, built, held, outcome
 from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import each_row, some

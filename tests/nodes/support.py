@@ -16,8 +16,7 @@ from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import JSONValue
 from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.scheme import Scheme
-from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
+from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion
 
@@ -55,9 +54,9 @@ def state_of(**more: Any) -> Discussion:
     return cast(Discussion, {**plain, "round": 0, "turn": 0, "epochs": [], "marks": [], "board": [], **more})
 
 
-def ask(agent: str, text: str = "?", act: str = "talk", **more: Any) -> Ask:
+def ask(text: str = "?", act: str = "talk", **more: Any) -> Ask:
     """A question in one turn."""
-    return Ask(agent, act, (Turn("user", (text,)),), **more)
+    return Ask(act, (Turn("user", (text,)),), **more)
 
 
 def places(model: ScriptedChatModel) -> list[Place]:

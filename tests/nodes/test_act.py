@@ -10,11 +10,11 @@ import pytest
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Turn
-from sottovoce.core.errors import UsageError
+from sottovoce.core.event_loop import wait
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.act import Act, Node, node
-from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
+from sottovoce.nodes.agent import Agent
+from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import Discussion, Update
 
@@ -34,13 +34,13 @@ Run = RunContext[Debate]
 
 
 def ask(text: str, act: str = "answer") -> Ask:
-    return Ask("agent_1", act, (Turn("user", (text,)),))
+    return Ask(act, (Turn("user", (text,)),))
 
 
-def chain(run: Run, state: Discussion, agent: str) -> Update:
+async def chain(run: Run, state: Discussion, agent: Agent) -> Update:
     """An act that asks twice: the second question depends on the first reply."""
-    (first,) = say(run, state, ask("one"))
-    (second,) = say(run, state, ask(f"two after {first.text}", "revise"))
+    (first,) = await say(run, state, agent, ask("one"))
+    (second,) = await say(run, state, agent, ask(f"two after {first.text}", "revise"))
     return {"board": [first, second], "round": 3}
 
 
@@ -61,34 +61,43 @@ async def test_an_act_may_ask_several_times_and_writes_plain_json(half: str) -> 
     assert all(type(each["text"]) is str for each in update["board"])
 
 
-async def test_an_act_s_own_work_is_done_off_the_event_loop() -> None:
+async def test_an_act_runs_on_the_graph_s_event_loop_and_a_plain_function_in_a_thread() -> None:
     threads: list[threading.Thread] = []
 
-    def act(run: Run, state: Discussion, agent: str) -> Update:
+    async def act(run: Run, state: Discussion, agent: Agent) -> Update:
         threads.append(threading.current_thread())
-        say(run, state, ask("one"))
+        await say(run, state, agent, ask("one"))
+        return {}
+
+    def plain(run: Run, state: Discussion, agent: Agent) -> Update:
         threads.append(threading.current_thread())
         return {}
 
     await made(act).ainvoke(STATE)
-    assert len(threads) == 2 and threading.main_thread() not in threads
+    await made(plain).ainvoke(STATE)
+    assert threads[0] is threading.current_thread() is not threads[1]
 
 
-def test_an_async_act_is_refused_when_the_graph_is_built() -> None:
-    async def act(run: Run, state: Discussion, agent: str) -> Update:
-        return {}
+async def test_a_plain_act_may_wait_for_its_agent() -> None:
+    def act(run: Run, state: Discussion, agent: Agent) -> Update:
+        return {"board": wait(say(run, state, agent, ask("one")))}
 
-    with pytest.raises(UsageError, match="node 'node' is async; write it with def"):
-        made(cast(Act, act))
+    for update in (made(act).invoke(STATE), await made(act).ainvoke(STATE)):
+        assert [each["text"] for each in update["board"]] == ["a"]
 
 
 @pytest.mark.parametrize("half", ["sync", "async"])
-async def test_an_act_that_runs_out_of_values_fails_and_does_not_wait_forever(half: str) -> None:
-    def act(run: Run, state: Discussion, agent: str) -> Update:
+@pytest.mark.parametrize("plain", [True, False])
+async def test_an_act_that_runs_out_of_values_fails_and_does_not_wait_forever(half: str, plain: bool) -> None:
+    def act(run: Run, state: Discussion, agent: Agent) -> Update:
         return cast(Update, next(iter(())))
 
-    with pytest.raises(RuntimeError, match="node 'node' raised StopIteration"):
-        made(act).invoke(STATE) if half == "sync" else await made(act).ainvoke(STATE)
+    async def coroutine(run: Run, state: Discussion, agent: Agent) -> Update:
+        return act(run, state, agent)
+
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        node = made(act if plain else coroutine)
+        node.invoke(STATE) if half == "sync" else await node.ainvoke(STATE)
 
 
 async def test_only_a_quick_node_runs_on_the_event_loop() -> None:

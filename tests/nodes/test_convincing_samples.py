@@ -11,8 +11,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.reconcile import ReConcile
-from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.contexts import Contexts
+from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.reconcile import Sample, Samples, begin, read_samples, samples_for, stated
 from sottovoce.nodes.state import Discussion
 from tests.graphs.support import built, calls, held

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from langchain_core.messages import AIMessage
 
+from sottovoce.agents.chat_model import measured
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
@@ -24,7 +25,7 @@ from sottovoce.monitors.tokens import of_payload
 from sottovoce.nodes.guard import Guard, chance, spent
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
-from sottovoce.nodes.uncertainty import decoder_of, measured
+from sottovoce.nodes.uncertainty import decoder_of
 from sottovoce.runs.manifest import new_manifest
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Unsure, state_of
@@ -240,7 +241,7 @@ def test_the_texts_of_the_most_probable_tokens_are_known_of_hosted_and_local_mod
 
     assert ref is not None and [*(of_payload(ref.load(store)).best or ())] == ["é", "action"]
     assert decode is not None and "".join(map(decode, ids("action 1"))) == "action 1"
-    assert decoder_of(ScriptedChatModel()) is None
+    assert decoder_of(None) is None
 
 
 def test_what_is_no_watch_is_told_before_anybody_speaks() -> None:

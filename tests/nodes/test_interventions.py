@@ -15,6 +15,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.react import ReAct
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
@@ -162,8 +163,8 @@ def test_acts_that_belong_together_are_looked_at_before_they_are_acted_on() -> N
             seen.append([message.agent for message in messages])
             return Intervention("reset", "greedy") if len(seen) == 1 else None
 
-    def wish(run: Run, state: Discussion, agent: str) -> Update:
-        return {"board": say(run, state, ask(agent))}
+    async def wish(run: Run, state: Discussion, agent: Agent) -> Update:
+        return {"board": await say(run, state, agent, ask())}
 
     harvests = list[int]()
 

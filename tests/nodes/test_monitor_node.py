@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.graphs import scheme
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import RESTORED, Discussion, Update, current_messages
 from sottovoce.nodes.watch import Intervention
@@ -175,8 +176,8 @@ class Counted(Discussion):
 
 
 def test_keys_that_are_restored_go_back_and_others_stay() -> None:
-    def fish(run: Run, state: Any, agent: str) -> Update:
-        return {"board": say(run, state, ask(agent)), "fish": state["fish"] - 1}
+    async def fish(run: Run, state: Any, agent: Agent) -> Update:
+        return {"board": await say(run, state, agent, ask()), "fish": state["fish"] - 1}
 
     def watch(run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
         tried = state["resets"]

@@ -12,6 +12,7 @@ from langgraph.types import RetryPolicy
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.nodes.act import node
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.say import say
 from sottovoce.nodes.setup import close_round
 from sottovoce.nodes.state import Discussion, Update, attempt_of, current_messages, marked, reset
@@ -20,12 +21,12 @@ from tests.graphs.support import board as board_of
 from tests.nodes.support import NAMES, Failing, Run, ask, framed, places, run_of, state_of, told
 
 
-def talk(run: Run, state: Discussion, agent: str) -> Update:
-    return {"board": say(run, state, ask(agent))}
+async def talk(run: Run, state: Discussion, agent: Agent) -> Update:
+    return {"board": await say(run, state, agent, ask())}
 
 
-def talk_in_turn(run: Run, state: Discussion, agent: str) -> Update:
-    return {**talk(run, state, agent), "turn": state["turn"] + 1}
+async def talk_in_turn(run: Run, state: Discussion, agent: Agent) -> Update:
+    return {**await talk(run, state, agent), "turn": state["turn"] + 1}
 
 
 def held(frame: Any, saver: Any = None, config: Any = None) -> Any:
@@ -75,10 +76,10 @@ def test_an_agent_speaks_several_times_in_a_round_in_one_act_and_is_heard_each_t
 
 
 def test_an_agent_may_do_the_same_act_twice_in_one_step() -> None:
-    def twice(run: Run, state: Discussion, agent: str) -> Update:
-        first = say(run, state, ask(agent))
+    async def twice(run: Run, state: Discussion, agent: Agent) -> Update:
+        first = await say(run, state, agent, ask())
         later: Any = {**state, "turn": state["turn"] + 1}
-        return {"board": [*first, *say(run, later, ask(agent))], "turn": later["turn"] + 1}
+        return {"board": [*first, *await say(run, later, agent, ask())], "turn": later["turn"] + 1}
 
     frame = framed(ScriptedChatModel(["The answer is 2."] * 2))
     frame.graph.add_edge("next_round", "zoe")
@@ -130,10 +131,10 @@ def test_an_attempt_is_counted_by_moment_agent_and_act() -> None:
     assert attempt_of(state_of(board=board, epochs=[[0, 0]]), "zoe", "talk") == 0
 
 
-def both(run: Run, state: Discussion, agent: str) -> Update:
+async def both(run: Run, state: Discussion, agent: Agent) -> Update:
     """Two acts in one step: where the second fails, the first is lost with it."""
-    first = say(run, state, ask(agent, "one", "select"))
-    return {"board": [*first, *say(run, state, ask(agent, "two"))]}
+    first = await say(run, state, agent, ask("one", "select"))
+    return {"board": [*first, *await say(run, state, agent, ask("two"))]}
 
 
 @pytest.mark.parametrize("half", ["sync", "async"])

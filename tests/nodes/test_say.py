@@ -10,17 +10,18 @@ import pytest
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatResult
 
-from sottovoce.agents.ask import Call
+from sottovoce.agents.convert import from_langchain
+from sottovoce.agents.parameters import Refused
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Message, MessageRef, Place
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.act import node
-from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.say import lacks_answer, message_of, say
+from sottovoce.nodes.say import lacks_answer, say
 from sottovoce.nodes.state import Discussion, Update
 from sottovoce.prompts.kinds import KINDS, OURS
 from sottovoce.prompts.render import Prompts
@@ -40,9 +41,9 @@ def said(
 ) -> tuple[list[Message], Any]:
     """The messages of one act whose model gives these replies, and the model."""
 
-    def act(run: Run, state: Discussion, agent: str) -> Update:
-        question = ask(agent, "Act.", prefill=begun)
-        return {"board": say(run, state, question, validate=unless_action, requested="Action: ...", **how)}
+    async def act(run: Run, state: Discussion, agent: Agent) -> Update:
+        question = ask("Act.", prefill=begun)
+        return {"board": await say(run, state, agent, question, validate=unless_action, requested="Action: ...", **how)}
 
     made = model([*replies])
     update = node(framed(made).contexts, act, "zoe", "zoe").invoke(state_of(board=[*board]))
@@ -159,9 +160,9 @@ def test_a_local_model_that_repeats_the_beginning_keeps_its_payload() -> None:
     """Its text was cut as a hosted model's is, and a payload of another text counts as edited: it was heard no more."""
     text = "Action: pass"
     ref = PayloadRef("sde", "0" * 64, text_digest(text), tokens=4, nbytes=9)
-    call = Call(ask("zoe", "Act.", prefill="Action:"), ScriptedChatModel(), Place(0, 0, 0, "zoe", "talk", 0), 1, None)
+    reply = AIMessage(text, additional_kwargs={"payload": ref.to_dict()})
 
-    message = message_of(call, AIMessage(text, additional_kwargs={"payload": ref.to_dict()}), 0)
+    message = from_langchain(reply, ask("Act.", prefill="Action:"))
 
     assert (message.text, message.latent) == (text, ref)
 
@@ -204,7 +205,7 @@ GUIDED_ACTION = Form(pattern=r"(Search|Finish)\[[^\]]+\]", after="Action:")
 
 
 def kept(form: Form | None, **settings: Any) -> bool:
-    found = RunContext(Debate(**settings), {}, Prompts()).constraint(form)
+    found = Agent("zoe", Debate(**settings), ScriptedChatModel(), Prompts(), Refused()).constraint(form)
     assert found in (form, None)
     return found is not None
 

@@ -10,7 +10,7 @@ from sottovoce import prompts
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate
-from sottovoce.nodes.context import wording
+from sottovoce.nodes.agent import wording
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
 

@@ -15,7 +15,7 @@ from sottovoce.experiments.files import examples_of, shipped
 from sottovoce.nodes import ia, mad, madra_readers, reconcile
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
-from sottovoce.prompts import kinds, packs
+from sottovoce.prompts import NAMES, SHIPPED, kinds
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import built
 from tests.tables import each_row
@@ -132,7 +132,7 @@ def test_agents_discuss_by_the_set_up_of_the_paper_to_a_decision(name: str) -> N
 def test_every_set_up_that_ships_is_tried() -> None:
     chosen = {settings.get("prompts", f"paper/{scheme}") for scheme, settings, _, _ in SETUPS.values()}
 
-    assert chosen == {name for name in packs.NAMES if name.startswith("paper/")}
+    assert chosen == {name for name in NAMES if name.startswith("paper/")}
 
 
 REPLIES: list[tuple[str, Question, str, str, str]] = [
@@ -160,7 +160,7 @@ REPLIES: list[tuple[str, Question, str, str, str]] = [
 def test_an_answer_in_the_format_that_a_set_up_asks_for_is_read(
     pack: str, question: Question, asks: str, reply: str, answer: str
 ) -> None:
-    assert asks in PromptBuilder(Prompts(packs.SHIPPED / "paper" / pack), question, None).form()
+    assert asks in PromptBuilder(Prompts(SHIPPED / "paper" / pack), question, None).form()
 
     assert kinds.read_reply(reply, question) == answer
     if pack == "madra":

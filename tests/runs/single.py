@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.channels.store import PayloadStore
-from sottovoce.nodes.contexts import Models
+from sottovoce.nodes.context import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch

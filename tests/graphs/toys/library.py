@@ -13,6 +13,7 @@ from sottovoce.core.response_format import Form
 from sottovoce.graphs.debate import another_round
 from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.scheme import Graph, Scheme
+from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import passages_of, shown
 from sottovoce.nodes.say import say
@@ -27,22 +28,23 @@ class Library(Settings):
     rounds: int = Field(default=2, description="in which each chooses and answers")
 
 
-def read_and_answer(run: RunContext[Library], state: Discussion, agent: str) -> Update:
+async def read_and_answer(run: RunContext[Library], state: Discussion, agent: Agent) -> Update:
     """Two acts in one turn, of which the second answers."""
-    passages = passages_of(state, agent)
+    passages = passages_of(state, agent.name)
     shelf = "\n".join(shown(passage, number) for number, passage in enumerate(passages, 1))
     wanted = Turn("user", (f"{state['question']}\n{shelf}\nWhich of them do you want?",))
-    chosen = say(
+    chosen = await say(
         run,
         state,
-        Ask(agent, "select", (wanted,), Form(pattern=r"[\d ]+"), protocol="nl"),
+        agent,
+        Ask("select", (wanted,), Form(pattern=r"[\d ]+"), protocol="nl"),
         validate=lambda message: "" if re.fullmatch(r"[\d ]+", message.text) else "it is no list of numbers",
         requested="Give numbers alone.",
     )
     read = [passages[int(number) - 1]["text"] for number in chosen[-1].text.split() if 0 < int(number) <= len(passages)]
-    others = [MessageRef(each) for each in current_messages(state) if each.act == "answer" and each.agent != agent]
+    others = [MessageRef(each) for each in current_messages(state) if each.act == "answer" and each.agent != agent.name]
     turns = (Turn("user", ("\n".join([*read, state["question"]]), "\nOthers say: ", *others)),)
-    return {"board": [*chosen, *say(run, state, Ask(agent, "answer", turns, prefill="I found that "))]}
+    return {"board": [*chosen, *await say(run, state, agent, Ask("answer", turns, prefill="I found that "))]}
 
 
 def create_library(settings: Library | None = None, **given: Any) -> Graph:

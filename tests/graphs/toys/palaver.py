@@ -20,6 +20,7 @@ from sottovoce import (
     current_messages,
     say,
 )
+from sottovoce.nodes.agent import Agent
 
 
 class Palaver(Settings):
@@ -33,13 +34,13 @@ class Talk(Discussion):
     queue: Annotated[list[str], RESTORED]
 
 
-def speak(run: RunContext[Palaver], state: Talk, agent: str) -> dict[str, Any]:
+async def speak(run: RunContext[Palaver], state: Talk, agent: Agent) -> dict[str, Any]:
     spoken = [
-        MessageRef(each, latest=each.round == state["round"], own=each.agent == agent)
+        MessageRef(each, latest=each.round == state["round"], own=each.agent == agent.name)
         for each in current_messages(state)
     ]
-    turns = (*run.prompt_builder(state, agent).independent(), Turn("user", ("So far:\n", *spoken, "\nGo on.")))
-    board = say(run, state, Ask(agent, "speak", turns))
+    turns = (*agent.prompt_builder(state).independent(), Turn("user", ("So far:\n", *spoken, "\nGo on.")))
+    board = await say(run, state, agent, Ask("speak", turns))
     return {"board": board, "turn": state["turn"] + 1, "queue": state["queue"][1:]}
 
 

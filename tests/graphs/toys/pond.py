@@ -19,6 +19,7 @@ from sottovoce import (
     current_messages,
     say,
 )
+from sottovoce.nodes.agent import Agent
 
 
 class Pond(Settings):
@@ -34,9 +35,9 @@ class World(Discussion):
     """Counted over all epochs."""
 
 
-def take(run: RunContext[Pond], state: World, agent: str) -> dict[str, Any]:
+async def take(run: RunContext[Pond], state: World, agent: Agent) -> dict[str, Any]:
     told = Turn("user", (f"There are {state['fish']} fish. ", *map(MessageRef, current_messages(state)), "How many?"))
-    return {"board": say(run, state, Ask(agent, "take", (told,), max_tokens=8, stop=("\n",)))}
+    return {"board": await say(run, state, agent, Ask("take", (told,), max_tokens=8, stop=("\n",)))}
 
 
 def harvest(state: World) -> dict[str, Any]:

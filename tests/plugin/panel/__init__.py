@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from sottovoce import (
+    Agent,
     Ask,
     Discussion,
     Frame,
@@ -38,14 +39,14 @@ class Panel(Settings):
         return ["chair"]
 
 
-def answer(run: RunContext[Panel], state: Discussion, agent: str) -> dict[str, Any]:
+async def answer(run: RunContext[Panel], state: Discussion, agent: Agent) -> dict[str, Any]:
     """Answer with the last words of everybody else before one's eyes."""
-    others = {message.agent: MessageRef(message) for message in current_messages(state) if message.agent != agent}
-    view = run.prompt_builder(state, agent)
+    others = {message.agent: MessageRef(message) for message in current_messages(state) if message.agent != agent.name}
+    view = agent.prompt_builder(state)
     said = view.prompts.render("panel/others", others=list(others.values())) if others else ()
-    act = "conclude" if agent == "chair" else "answer"
+    act = "conclude" if agent.name == "chair" else "answer"
     turns = (*view.system_turn(), Turn("user", view.full_turn(discussion=said)))
-    return {"board": say_answer(run, state, Ask(agent, act, turns))}
+    return {"board": await say_answer(run, state, agent, Ask(act, turns))}
 
 
 def next_step(state: Discussion) -> Literal["next_round", "chair"]:

@@ -1,0 +1,131 @@
+"""Replies of any chat model through LangChain, so that callbacks, streams, caches and tracing see the call.
+
+Hosted models read words, and parameters that their servers refuse are left out. A local model takes this way where
+somebody listens to LangChain's calls, or a caller's own class, cache or rate limiter stands between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from langchain_core.callbacks import AsyncCallbackManager
+from langchain_core.globals import get_llm_cache
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import ensure_config, merge_configs
+
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.convert import from_langchain, in_words, local_options, standard, to_messages
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, structured, within
+from sottovoce.agents.parameters import Refused, cut_at
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message, words
+from sottovoce.core.any_types import Keywords
+from sottovoce.core.errors import UsageError
+from sottovoce.core.event_loop import is_ours
+
+if TYPE_CHECKING:
+    from sottovoce.channels.store import PayloadRef, PayloadStore
+
+IN_WORDS = "words"
+"""The protocol name in a payload that has only log-probabilities of a hosted model, which nobody hears."""
+
+
+async def reply(model: BaseChatModel, ask: Ask, refused: Refused, store: PayloadStore | None = None) -> Message:
+    """Return the reply of a chat model to a request; `refused` are the parameters that servers have refused so far."""
+    config = ensure_config()
+    if isinstance(model, HookedChatModel | ScriptedChatModel) and not is_observed(model, config):
+        return await model.reply(ask)
+    config = merge_configs(config, {"metadata": {**ask.place._asdict(), "asked": ask.asked}})
+    messages, options = _call(model, ask)
+    notes: list[str] = []
+    while True:
+        sender, sent = refused.sent(model, options)
+        try:
+            message: BaseMessage = await _sent(sender, messages, config, sent)
+            break
+        except Exception as error:
+            note_model(model, error)
+            if (cut := cut_reply(model, error)) is not None:
+                message = cut
+                break
+            if is_hooked(model):
+                raise
+            notes += refused.learn(model, sent, error)
+    if not isinstance(message, AIMessage):
+        message = AIMessage(str(message.text), response_metadata=message.response_metadata)
+    if not is_hooked(model):
+        message = noted(message if "stop" in sent else cut_at(message, ask.stop), notes)
+    said = from_langchain(message, ask)
+    return replace(said, measured=measured(message, said.text, store))
+
+
+def is_observed(model: BaseChatModel, config: RunnableConfig) -> bool:
+    """Return True if anybody but the asking act sees a call of the model, or may change its result."""
+    if type(model) not in (HookedChatModel, ScriptedChatModel) or not is_hooked(model):
+        return True
+    if model.callbacks or model.rate_limiter or (model.cache is not False and (model.cache or get_llm_cache())):
+        return True
+    manager = AsyncCallbackManager.configure(config.get("callbacks"), model.callbacks, model.verbose)
+    return bool(manager.handlers)
+
+
+def _sent(
+    model: BaseChatModel, messages: list[BaseMessage], config: RunnableConfig, options: dict[str, Keywords]
+) -> Awaitable[BaseMessage]:
+    """Call a model within its timeout. Where a sync caller waits, its sync client is called, in a thread.
+
+    A client's connections belong to the loop that opened them, and ours is not the caller's.
+    """
+    if is_ours() and not isinstance(model, HookedChatModel):
+        return asyncio.to_thread(within, model, partial(model.invoke, messages, config, **options))
+    return awithin(model, model.ainvoke(messages, config, **options))
+
+
+def _call(model: BaseChatModel, ask: Ask) -> tuple[list[BaseMessage], dict[str, Keywords]]:
+    """Return the messages and options of a call; hosted models get words and standard options only."""
+    if not is_hooked(model):
+        return in_words(ask.turns, words(ask.prefill)), standard(ask) | structured(model, ask.response_format)
+    return to_messages(ask.turns), local_options(ask)
+
+
+def is_hooked(model: BaseChatModel) -> bool:
+    """Return whether heard messages reach the model as messages and not only as text."""
+    return isinstance(model, HookedChatModel) or (isinstance(model, ScriptedChatModel) and model.hooked)
+
+
+def measured(reply: AIMessage, text: str, store: PayloadStore | None) -> PayloadRef | None:
+    """Store the log-probabilities of a hosted model's text, if it returned any; local models' payloads have statistics.
+
+    Tokens before the text, such as those of thoughts, are left out.
+    """
+    if not reply.response_metadata.get("logprobs"):
+        return None
+    import torch  # late: runs without a local model do not need it
+
+    from sottovoce.channels.payload import Label, Payload
+    from sottovoce.channels.store import PayloadStore
+    from sottovoce.monitors.tokens import BEST, encoded, of_response
+
+    try:
+        tokens = of_response(reply)
+    except UsageError:  # log-probabilities of only the sampled tokens say nothing about a distribution
+        return None
+    at = max(tokens.text.rfind(text), 0)
+    kept = [i for i, (start, _) in enumerate(tokens.spans) if start >= at]
+    if not kept:
+        return None
+    k = min(len(tokens.top[i]) for i in kept)
+    tensors = {
+        "ids": torch.full((len(kept),), -1),  # providers do not return token ids
+        "spans": torch.tensor([tokens.spans[i] for i in kept]) - at,
+        "top_logprobs": torch.tensor([tokens.top[i][:k] for i in kept]),
+        BEST: torch.tensor(encoded([tokens.best[i] for i in kept] if tokens.best else ()), dtype=torch.uint8),
+    }
+    return (store or PayloadStore()).put(Payload(Label(IN_WORDS, tokens.text[at:], "", "", ""), tensors))

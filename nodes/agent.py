@@ -1,0 +1,199 @@
+"""`Agent`: the one object that knows an agent's model, protocol, temperature, prompts and documents.
+
+It is built once for a run, with the run context. What depends on the place of a message (its seed, its attempt) comes
+with each request, see `say`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sottovoce.core.any_types import Unimported
+from sottovoce.core.errors import ContextOverflow, EngineError, LateReply
+from sottovoce.nodes.option_groups import COMPONENTS
+from sottovoce.nodes.prompt_builder import PromptBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from langchain_core.language_models.chat_models import BaseChatModel
+
+    from sottovoce.agents.ask import Ask
+    from sottovoce.agents.local import LocalModel
+    from sottovoce.agents.parameters import Refused
+    from sottovoce.channels.message import Message
+    from sottovoce.core.response_format import Form
+    from sottovoce.models import Base
+    from sottovoce.nodes.question import Question
+    from sottovoce.nodes.settings import Answers, Settings
+    from sottovoce.prompts.render import Prompts
+
+ANSWER_LINE = "shared/answer_line.md"
+
+
+@dataclass(frozen=True, eq=False)
+class Agent:
+    """One agent of a run."""
+
+    name: str
+    settings: Settings
+    """The settings of the run."""
+    model: BaseChatModel
+    prompts: Prompts
+    refused: Refused = field(repr=False)
+    """The parameters that servers of hosted models have refused in the run."""
+    run_store: Unimported = None
+    person: str = ""
+    """The reason that a person plays the agent; empty if its model does."""
+
+    async def reply(self, ask: Ask) -> Message:
+        """Return the agent's reply to a request, which has its place and seed.
+
+        Raises:
+            ContextOverflow: the prompt does not fit into the model's context.
+            EngineError: the model failed, or was late.
+        """
+        from sottovoce.agents import chat_model, person  # late: langchain and langgraph
+
+        if self.person:
+            message = person.reply(ask, self.person)
+        else:
+            with self._named(ask):
+                message = await chat_model.reply(self.model, ask, self.refused, self.run_store)
+        return replace(message, order=self.order)
+
+    @cached_property
+    def order(self) -> int:
+        """The agent's place in the settings; agents that are not in them come last."""
+        names = self.settings.names()
+        return names.index(self.name) if self.name in names else len(names)
+
+    @cached_property
+    def role(self) -> str:
+        """The agent's role for monitors."""
+        return self.settings.role_of(self.name)
+
+    @cached_property
+    def local(self) -> LocalModel | None:
+        """The local model; None if a hosted one, a script or a person replies."""
+        from sottovoce.agents.local import LocalModel
+
+        return self.model if isinstance(self.model, LocalModel) else None
+
+    @cached_property
+    def is_hooked(self) -> bool:
+        """True if heard messages reach the model as messages and not only as text."""
+        from sottovoce.agents.chat_model import is_hooked
+
+        return is_hooked(self.model)
+
+    @property
+    def store(self) -> Unimported:
+        """The store of the payloads of its replies."""
+        return getattr(self.model, "store", None) or self.run_store
+
+    @cached_property
+    def wording(self) -> Answers:
+        """The wording of requests for answers: see `wording`."""
+        return wording(self.settings, self.model)
+
+    @cached_property
+    def system(self) -> str:
+        """The agent's system prompt; empty without one."""
+        return self.settings.of("system", self.name) or "" if self.name in self.settings.names() else ""
+
+    @cached_property
+    def components(self) -> frozenset[str]:
+        """The prompt components that are switched on."""
+        return frozenset(name for name in COMPONENTS if getattr(self.settings, name))
+
+    def prompt_builder(self, question: Question, owner: str | None = "") -> PromptBuilder:
+        """Return a builder of the agent's prompts with the documents of `owner`: by default its own; None means all."""
+        documents = self.name if owner == "" else owner
+        return PromptBuilder(self.prompts, question, documents, self.system, self.name, self.components, self.wording)
+
+    def constraint(self, form: Form | None) -> Form | None:
+        """Return the format that constrains a reply's decoding, by the run's settings; None leaves it free."""
+        guide = self.settings.guide
+        if form is None or guide == "off" or self.settings.compat == "reference":
+            return None
+        return None if form.optional and guide == "auto" else form
+
+    @cached_property
+    def temperature(self) -> float | None:
+        """The agent's temperature: as set, else by scheme and protocol; None leaves it to a hosted model."""
+        return self._temperature(words=False)
+
+    @cached_property
+    def temperature_in_words(self) -> float | None:
+        """The temperature of replies in text, whatever the agent's protocol."""
+        return self._temperature(words=True)
+
+    def _temperature(self, *, words: bool) -> float | None:
+        settings, default = self.settings, self.settings.default_temperature
+        if settings.temperature:
+            return float(settings.of("temperature", self._configured))
+        own = getattr(self.model, "temperature", None)
+        if own is not None and self._is_ours:
+            return float(own)
+        if (local := self.local) is None:
+            return default
+        if base := self.base:
+            of_words = local.channel.base(local.loaded, words=True).value if default is None else default
+            default = of_words if words else base.value
+        assert default is not None, "there is a base, or the scheme has a temperature"
+        speakers = settings.speakers()
+        place = speakers.index(self._configured) if self._configured in speakers else 0
+        return local.channel.temperature(place, len(speakers), default) if self._spreads else default
+
+    @cached_property
+    def base(self) -> Base | None:
+        """The base of a local model's temperature; None if it was set, or the scheme has its own."""
+        settings, local = self.settings, self.local
+        if settings.temperature or local is None or local.temperature is not None:
+            return None
+        # At 0 a mean embedding is that of one token, and such a protocol equals text.
+        averages = self._spreads and local.channel.averages and settings.spreads_temperature
+        free = settings.default_temperature is None or averages
+        return local.channel.base(local.loaded) if free else None
+
+    @cached_property
+    def _is_ours(self) -> bool:
+        from sottovoce.agents.scripted import ScriptedChatModel
+
+        return self.local is not None or isinstance(self.model, ScriptedChatModel)
+
+    @cached_property
+    def _configured(self) -> str:
+        """The agent whose settings it uses: an agent that is not in them uses those of the first."""
+        names = self.settings.names()
+        return self.name if self.name in names else names[0]
+
+    @cached_property
+    def _spreads(self) -> bool:
+        """True if the protocol may vary the agent's temperature: agents discuss, and this one is heard."""
+        name, settings = self._configured, self.settings
+        heard = name in settings.speakers() or any(name == speaker for speaker, _ in settings.edges())
+        return settings.discusses and heard
+
+    @contextmanager
+    def _named(self, ask: Ask) -> Iterator[None]:
+        """Add the agent's name to an error of the engine, which knows no agents."""
+        try:
+            yield
+        except (ContextOverflow, EngineError) as error:
+            whose = f"{self.name}, {ask.act}" if isinstance(error, LateReply) else self.name
+            raise type(error)(f"{whose}: {error}") from error
+
+
+def wording(settings: Settings, model: BaseChatModel) -> Answers:
+    """Return the wording of requests for answers; a local model is loaded to know its size.
+
+    A prompt pack in the settings with its own wording of the marked line uses it for every model.
+    """
+    marks = settings.prompts and (settings.pack_folder(settings.prompts) / ANSWER_LINE).exists()
+    found: Answers = "short" if marks else getattr(model, "wording", "short")
+    return found
