@@ -1,4 +1,4 @@
-"""Places of payloads that several servers share: a LangChain `ByteStore`, or an address of fsspec (s3://, ...)."""
+"""Shared storage of payloads for several servers: a LangChain `ByteStore`, or an address of fsspec (s3://, ...)."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Board(BaseChannel[list[Message], JSONValue, Wire]):
         return new
 
     def get(self) -> list[Message]:
-        """Return all messages by epoch, round, turn and order of agents; an agent's messages in a turn as they came."""
+        """Return all messages by epoch, round, turn and agent; those of one agent in one turn as they arrived."""
         return sorted(self._messages.values(), key=lambda message: (message.epoch, *message.time, message.order))
 
     def is_available(self) -> bool:
@@ -90,7 +90,7 @@ class Board(BaseChannel[list[Message], JSONValue, Wire]):
         return before != self._messages
 
     def _add(self, message: Message) -> None:
-        """Add a message; of equal ones the first stays, since rounding may change the payload of a repeated step."""
+        """Add a message unless an equal one exists: rounding may change the payload of a repeated step."""
         message = _marked(message)
         first = self._messages.setdefault(message.place, message)
         if (first.text, first.source) != (message.text, message.source):

@@ -85,7 +85,7 @@ def between(speaker: LoadedModel, hearer: LoadedModel) -> Bridge:
 
 
 def known(vocabulary: str, hearer: LoadedModel) -> Bridge | None:
-    """Return the bridge from a vocabulary, by its key, if it exists already: a payload has no tokenizer to build it."""
+    """Return the existing bridge from a vocabulary, by its key; a payload has no tokenizer to build one from."""
     return _bridges.get(hearer.table, {}).get(name(vocabulary, hearer))
 
 
@@ -133,7 +133,7 @@ def crossing(mean_rows: torch.Tensor, spans: Sequence[Span]) -> list[bool]:
 
 
 def measured(payload: Payload) -> dict[str, float]:
-    """Return what bridges lose of a message: mean mass on shared tokens, and share of positions read as words."""
+    """Return how well bridges carry a message: mean mass on shared tokens, and share of positions read as words."""
     bridged = [tensor for name, tensor in payload.tensors.items() if name.startswith(BRIDGED) and len(tensor)]
     if not bridged:
         return {}

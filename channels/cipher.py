@@ -122,14 +122,14 @@ class Cipher(Protocol):
         return carried
 
     def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
-        """Return rows in the hearer's space, computed from the sparse distribution if it was no known receiver."""
+        """Return rows in the hearer's space, computed from the sparse distribution if it was not a known receiver."""
         rows = payload.rows_over(loaded.table)
         if rows is None:  # a message in words, or of another protocol
             return payload_ids(reference, payload), ()
         return Rows(rows[payload.tokens(reference.spans)]), ()
 
     def encode_across_vocabularies(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
-        """Return rows over a bridge, with words where it carries none; from the sparse form if needed."""
+        """Return rows over a bridge, and words where it has no row; computed from the sparse form if needed."""
         if not self.options.bridge:
             return super().encode_across_vocabularies(reference, payload, loaded)
         means = payload.tensors.get(bridge.name(payload.label.vocabulary, loaded))

@@ -25,7 +25,7 @@ HOW: dict[Merge, How] = {"replace": "replace", "sum": "add", "mean": "mean"}
 
 
 class Graft(Protocol):
-    """The protocol of grafted activations; of several messages each changes what the ones before it left."""
+    """The protocol of grafted activations; with several messages, each changes the result of the one before it."""
 
     Options = GraftOptions
     options: GraftOptions

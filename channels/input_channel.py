@@ -1,6 +1,6 @@
 """LangGraph state channels for input: the entry of a question, and values that can be removed again.
 
-They let a thread take one question after another: a value missing in the next question is not the last one's.
+They let a thread take one question after another: a value that the next question lacks is not kept from the last one.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class KV(Protocol):
     """True if the sender makes latent steps."""
 
     def check_options(self) -> None:
-        """Refuse a share of tokens, and options of which nothing would be handed over."""
+        """Refuse a share of tokens, and options that leave nothing to hand over."""
         options = self.options
         if options.kept_share < 1:
             raise UsageError(
@@ -204,7 +204,7 @@ class KV(Protocol):
         return _named(reply.cache.origins if reply.cache else ())
 
     def _check_positions(self, loaded: LoadedModel) -> None:
-        """Refuse a model whose keys cannot stand at other positions than their own."""
+        """Refuse a model whose keys cannot be moved to other positions."""
         try:
             loaded.network.check_handing_over()
         except ModelError as error:
@@ -225,7 +225,7 @@ class Thoughts(KV):
     thinks: ClassVar[bool] = True
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        """Require what kv does, and output embeddings that can be realigned if they are to be."""
+        """Require the same as kv, and output embeddings that can be realigned if realignment is on."""
         if self.options.realign:
             _ = speaker.realignment
         return super().check(speaker, hearer)

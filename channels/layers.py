@@ -62,7 +62,7 @@ def calibrated(loaded: LoadedModel) -> torch.Tensor:
 
 
 def layer_of(layer: int, speaker: int, hearer: int) -> int:
-    """Return the layer of a hearer with that many layers that stands for a speaker's layer (KVComm)."""
+    """Return the layer of a hearer with that many layers that corresponds to a speaker's layer (KVComm)."""
     return min(max(round((layer + 0.5) * hearer / speaker - 0.5), 0), hearer - 1)
 
 

@@ -129,7 +129,7 @@ class Message:
 
     @property
     def own_refs(self) -> list[PayloadRef]:
-        """The payloads of the message: its own, and those that few messages have."""
+        """The payloads of the message: its own, that of its statistics, and that of its thoughts."""
         return [ref for ref in (self.payload, self.measured, self.thoughts_payload) if ref is not None]
 
     @property

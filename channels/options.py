@@ -103,9 +103,9 @@ class LatentOptions(ProtocolOptions):
     )
     keep: Annotated[float, Field(gt=0, le=1)] | Keep = Field(
         default=1.0,
-        description="cipher, sde, hidden: carry this share of a message's tokens, the most uncertain; "
-        "the others are heard as words. kv, thoughts: all (what the sender received too), added (what it added), or "
-        "thoughts (latent steps alone); 1.0 is added for kv and all for thoughts.",
+        description="cipher, sde, hidden: share of a message's tokens to carry, the most uncertain ones; "
+        "others are heard as words. kv, thoughts: all (including what the sender received), added (only what it "
+        "added) or thoughts (only latent steps); 1.0 means added for kv, and all for thoughts.",
     )
 
     @property

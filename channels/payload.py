@@ -163,7 +163,7 @@ class Payload:
         return [i for span in spans for i in range(*overlapping(self.spans, span))]
 
     def to_bytes(self) -> bytes:
-        """Return the safetensors file; equal payloads give equal bytes. What could not be read is refused."""
+        """Return the safetensors file; equal payloads give equal bytes. Refuse tensors that could not be read back."""
         import safetensors.torch  # late: it imports torch
 
         payload_check.check(self.tensors, self.label.layers, len(self.label.text))

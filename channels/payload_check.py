@@ -54,7 +54,7 @@ def check(tensors: Tensors, layers: Sequence[int], characters: int) -> None:
 
 
 def check_for(tensors: Tensors, layers: Sequence[int], *, loaded: LoadedModel, same: bool, shared: bool) -> None:
-    """Refuse tensors that do not fit the model that reads them; `same`: it has the speaker's weights, `shared`: tokens.
+    """Refuse tensors that do not fit the reading model; `same`: it has the speaker's weights, `shared`: its tokens.
 
     Raises:
         PayloadError: the payload is not what its label says.

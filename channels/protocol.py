@@ -71,7 +71,7 @@ class Prompt:
         return Prompt((*self.pieces, Ids(ids, "block")), self.placed()) if ids else self
 
     def with_front(self, piece: Cached) -> Prompt:
-        """Return the prompt with keys and values before it, behind those that stand there; each stands there once."""
+        """Return the prompt with keys and values before it, after any that are there already; none is added twice."""
         front = [each for each in self.pieces if isinstance(each, Cached)]
         n = next((i for i, each in enumerate(self.pieces) if not isinstance(each, Cached)), len(self.pieces))
         if not len(piece) or any(each.digest == piece.digest for each in front[:n]):
@@ -94,7 +94,7 @@ class Prompt:
         prefill: str = "",
         form: Form | None = None,
     ) -> Request:
-        """Return the request for a reply of sampled tokens, of which nothing is recorded: see `make_request`.
+        """Return the request for a reply of sampled tokens, without any recording: see `make_request`.
 
         The strings of `stop` end the reply and are not part of it. `prefill` is its beginning, which the prompt ends
         with; if it ends within a line, a space precedes the format.
@@ -193,7 +193,7 @@ class Protocol:
         return COMPAT[self.compat]
 
     def base(self, loaded: LoadedModel, *, words: bool = False) -> Base:
-        """Return the default temperature: for means one at which they are readable, unless the reply is `words`."""
+        """Return the default temperature; for means one at which they are readable, unless the reply is `words`."""
         if not self.rules.readable_base:
             return Base(loaded.sampling.temperature)
         return base_temperature(loaded) if self.averages and not words else drawn_temperature(loaded)
@@ -297,7 +297,7 @@ class Protocol:
         return ""
 
     def _with_reference(self, prompt: Prompt, reference: MessageRef, loaded: LoadedModel, load: Load) -> Prompt:
-        """Return the prompt followed by a message, and behind what stands before the prompt in addition."""
+        """Return the prompt followed by a message; its keys and values go before the prompt if it hands over any."""
         prompt = prompt.with_encoded(*self._encode_reference(reference, loaded, load))
         if not self.hands_over or reference.own or reference.plain:
             return prompt

@@ -190,7 +190,7 @@ class PayloadStore:
         """The folder.
 
         Raises:
-            UsageError: the payloads lie in no folder.
+            UsageError: the payloads are not stored in a folder.
         """
         if self._shared is not None:
             raise UsageError(f"payloads lie in {self.place}; expected a folder")
@@ -198,7 +198,7 @@ class PayloadStore:
 
     @property
     def place(self) -> str:
-        """Where payloads lie, in words."""
+        """A description of where payloads are stored."""
         origin = self._origin
         return without_password(str(origin)) if isinstance(origin, str | Path) else type(origin).__name__
 

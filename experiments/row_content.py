@@ -72,7 +72,7 @@ def choose(noun: str, names: str | Collection[str], known: Collection[str]) -> l
 
 
 def selects(names: object, name: str) -> bool:
-    """Return whether a name or pattern, or one of several, selects this name; nothing selects all."""
+    """Return whether a name or pattern, or one of several, selects this name; an empty selection selects all."""
     patterns = names if isinstance(names, (list, tuple, set)) else [names] if names else []
     return not patterns or any(fnmatchcase(name, str(pattern)) for pattern in patterns)
 

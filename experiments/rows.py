@@ -53,7 +53,7 @@ def prepare(experiment: Experiment, name: str) -> Row:
     """Return a row of an experiment file, ready to run.
 
     Raises:
-        UsageError: its questions cannot be read, or cannot be put to its agents.
+        UsageError: its questions cannot be read, or its agents cannot be asked them.
     """
     row = experiment.rows[name]
     try:
@@ -113,7 +113,7 @@ def baselines(name: str, run: Run, by: Currency) -> list[Row]:
     They have the questions and seeds of the run.
 
     Raises:
-        UsageError: the run is not over, or its questions cannot be put to a single agent.
+        UsageError: the run is not over, or a single agent cannot be asked its questions.
     """
     if not is_over(run):
         raise UsageError(f"run {name!r} is not over, so its cost is unknown; {resume_command(run)} resumes it")

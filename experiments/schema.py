@@ -225,7 +225,9 @@ class Experiment(Keyed):
     against: str | None = Field(default=None, description="The row that others are compared with; else all pairs.")
     published: Published | None = Field(default=None, description="What a paper prints for these rows.")
     notes: JSON = Field(default={}, description="Remarks by name: a text, a list, or texts by name.")
-    floor: str | None = Field(default=None, description="The row in which messages carry nothing, at each point.")
+    floor: str | None = Field(
+        default=None, description="The baseline row, in which messages carry nothing, at each point."
+    )
     _content: Content = PrivateAttr(default={})
 
     @model_validator(mode="before")

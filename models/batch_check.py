@@ -57,7 +57,7 @@ def apart(loaded: LoadedModel) -> float:
 def check_batches(loaded: LoadedModel) -> LoadedModel:
     """Return a model that runs one request at a time if a batch of its family gives other numbers.
 
-    The result is kept by the digest of the configuration. What fails otherwise is left to the first request.
+    The result is kept by the digest of the configuration. Any other failure is left to the first request.
     """
     config = loaded.model.config.get_text_config()
     if config.model_type in TESTED:

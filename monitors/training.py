@@ -241,11 +241,11 @@ def tried(parts: Split, training: Training) -> list[Tried]:
         candidates.append(Tried(monitor.model_copy(update={"threshold": threshold}), triggered))
     return sorted(
         candidates,
-        key=lambda each: (
-            -each.triggered.surplus,
-            each.monitor.degree,
-            len(each.monitor.features),
-            -each.monitor.threshold,
+        key=lambda candidate: (
+            -candidate.triggered.surplus,
+            candidate.monitor.degree,
+            len(candidate.monitor.features),
+            -candidate.monitor.threshold,
         ),
     )
 

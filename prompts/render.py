@@ -119,7 +119,7 @@ class Prompts:
             raise PromptError(f"{choose('slot', slot, sorted(slots))} (prompt file '{name}.md')")
         for slot in sorted((MESSAGES & slots) - used):
             raise PromptError(
-                f"prompt file '{name}.md' of the pack leaves out the slot {slot!r}, and with it messages; add it"
+                f"prompt file '{name}.md' of the pack does not use the slot {slot!r}, so messages would be lost; add it"
             )
 
 

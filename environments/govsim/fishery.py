@@ -165,7 +165,7 @@ def has_collapsed(game: Game, world: World) -> bool:
 
 
 def is_over(game: Game, world: World) -> bool:
-    """Return whether the game is over: after a harvest that left too few fish, or the last month's."""
+    """Return whether the game is over: too few fish are left, or the last month has passed."""
     return is_harvested(world) and (has_collapsed(game, world) or world["month"] >= game.months)
 
 

@@ -134,7 +134,7 @@ def next_speaker(
 def read_limit(reply: str) -> int | None:
     """Return the tons per agent agreed on, from "Answer: 10 tons"; None for "Answer: N/A", or if there is no number.
 
-    The last of the two counts.
+    If a reply has both, the last one counts.
     """
     nothing, limit = last_marked(NOTHING, reply), last_marked(MARKED, reply)
     if nothing is not None and (limit is None or place(nothing) >= place(limit)):

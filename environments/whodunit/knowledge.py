@@ -37,7 +37,7 @@ class Claim(TypedDict):
 
 
 class Request(TypedDict):
-    """The Accuser's question; the last three fields are empty (0 or "") if it asked for anything."""
+    """The Accuser's question; the last three fields are empty (0 or "") if the question was general."""
 
     general: bool
     person: int

@@ -186,7 +186,7 @@ def _best(game: Game, world: World, agent: str, action: Action) -> int:
 
 
 def golden_reply(game: Game, world: World, wording: Wording) -> str:
-    """Return a reply by rule for Intel: the list that best splits the characters that no list has distinguished."""
+    """Return a rule-based reply for Intel: the list that best splits the characters not yet told apart."""
     spoken = {(claim["attribute"], claim["value"]) for claim in world["claims"] if claim["broad"]}
     best = min(
         ((name, value) for name in game.names for value in game.values(name) if (name, value) not in spoken),

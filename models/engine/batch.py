@@ -88,7 +88,7 @@ class Group:
     def average(self, logits: torch.Tensor, at_least: int) -> tuple[torch.Tensor, Means]:
         """Return the tokens (g,) and means of logits (g, V).
 
-        A token is LATER or NOW if it is not known. Products with whole tables have at least `at_least` rows.
+        A token that is not known yet is LATER or NOW. Products with a whole table have at least `at_least` rows.
         """
         weigh = self.sequences[0].request.feed.weigh
         p = sampling.distribution(logits, self._temperatures)

@@ -178,7 +178,7 @@ class Recent:
             self._forget()
 
     def queue(self) -> None:
-        """Let the means wait whose tokens are not known yet."""
+        """Queue the means whose tokens are not known yet."""
         for n, group in enumerate(self._mean_rows[self._queued :], self._queued):
             for means in group:
                 places = [(self._recorders[i].ids, self._starts[i] + n) for i in means.at]

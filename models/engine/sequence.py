@@ -278,7 +278,7 @@ class Sequence:
         return spans[overlapping(spans, (len(text) - partial, len(text)))[0]][0]
 
     def _lasting(self, text: str) -> int:
-        """Return the length of the text that stays if the format is not completed again."""
+        """Return the length of the text to keep if the format is never completed again."""
         if self.complete is None or self.complete == self.n:
             return len(text)
         return len(self._detokenizer.text(self.ids[: self.complete]))

@@ -178,7 +178,7 @@ class ChatTemplate:
             ) from error
 
     def within(self, text: str, most: int | None, *, plain: bool = False) -> tuple[int, ...]:
-        """Return the token ids of a text: first of its beginning, since 5 MB take some ten seconds.
+        """Return the token ids of a text; its beginning is tokenized first, since 5 MB take some ten seconds.
 
         Raises:
             ContextOverflow: its beginning alone has more tokens than `most`, the length of the model's context.
@@ -283,7 +283,7 @@ class ThoughtBlock:
 
     @property
     def _is_closed(self) -> bool:
-        """True if the generation prompt has a closed block, or another form of none."""
+        """True if the generation prompt has a closed block, or says in another way that there is none."""
         if skip := self.markers.skip:  # harmony's "<|end|>" ends other turns too
             return self._generation_prompt.rstrip().endswith(skip)
         return self.markers.end_marker in self._generation_prompt
@@ -294,7 +294,7 @@ class ThoughtBlock:
 
     @cached_property
     def is_on(self) -> bool:
-        """True if the model thinks: as the switch is set, else by the template's default; without a switch, it does."""
+        """True if the model thinks: by the switch, or by the template's default; always if there is no switch."""
         wish, switch = self.chat.wish, self.chat.switch
         if wish is not None or switch is None:
             return wish is not False

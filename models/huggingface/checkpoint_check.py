@@ -61,7 +61,7 @@ def check_files(name: str, folder: Path, config: PreTrainedConfig) -> None:
 
 
 def check_generation(name: str, generation: object) -> None:
-    """Refuse defaults of sampling that are no numbers; transformers (5.23) takes any value, and warns of some."""
+    """Refuse sampling defaults that are not numbers; transformers (5.23) takes any value, and warns of some."""
     for key in ("temperature", "top_p", "top_k", "repetition_penalty"):
         value = getattr(generation, key, None)
         if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
@@ -130,7 +130,7 @@ def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping
             raise _of_layers(name, layers, tensors, held.get(where_layers, 0))
     if missing:
         raise ModelError(
-            f"model {name!r} lacks {len(missing)} of its weights, {missing[0]!r} among them, which {CONFIG} requires: "
+            f"model {name!r} lacks {len(missing)} of the weights that {CONFIG} requires, such as {missing[0]!r}: "
             f"{_files(tensors)} {len(tensors)} others; {AGAIN}"
         )
 

@@ -145,7 +145,7 @@ def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | Non
 def download(tensor: torch.Tensor) -> Callable[[], Any]:
     """Begin to copy a tensor from its device; the call that is returned waits for it and returns its numbers.
 
-    On a GPU it waits for this tensor alone, not for what the device was given to do since.
+    On a GPU it waits for this tensor alone, not for work that was queued later.
     """
     if tensor.device.type != "cuda":
         return tensor.tolist

@@ -29,7 +29,7 @@ Style = Literal["halves", "pairs"]
 
 @dataclass(frozen=True, eq=False)
 class _Turn:
-    """The rotation of one layer: angles for each position apart, (rotated width / 2,)."""
+    """The rotation of one layer: the angles between neighboring positions, (rotated width / 2,)."""
 
     angles: torch.Tensor
     style: Style
@@ -101,7 +101,7 @@ def _apart(first: torch.Tensor, second: torch.Tensor, turn: _Turn | None) -> flo
 
 
 def _turned(keys: torch.Tensor, turn: _Turn | None, by: torch.Tensor) -> torch.Tensor:
-    """Return keys (..., n, width) that turn in one way rotated on, computed in float32."""
+    """Return keys (..., n, width) rotated further by one layer's angles, computed in float32."""
     if turn is None:
         return keys
     angles = by.cpu().to(turn.angles)[:, None] * turn.angles

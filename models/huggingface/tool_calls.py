@@ -122,7 +122,7 @@ def _schema(shape: JSONValue, name: str, parameters: JSON) -> JSON:
 
 
 def closed(schema: Any) -> Any:  # Any: a JSON schema at any depth
-    """Return a JSON schema whose objects have no other fields than they name: a model would invent some."""
+    """Return a JSON schema whose objects allow only the fields that they name: a model would invent others."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, Mapping):

@@ -45,7 +45,7 @@ def converted(file: Path) -> Path:
     """Return the folder of a converted GGUF file, found by the file's digest; convert it if there is none.
 
     Raises:
-        ModelError: not a whole GGUF file, or one that transformers cannot read.
+        ModelError: not a complete GGUF file, or one that transformers cannot read.
     """
     digest = digest_of(file)
     folder = models_folder() / f"gguf-{digest[:16]}"
@@ -60,7 +60,7 @@ def convert(file: Path, folder: Path) -> tuple[str, str]:
     """Write the contents of a GGUF file as safetensors and tokenizer to `folder`; return its licence and split rule.
 
     Raises:
-        ModelError: not a whole GGUF file, or one that transformers cannot read.
+        ModelError: not a complete GGUF file, or one that transformers cannot read.
     """
     quiet()
     try:

@@ -31,7 +31,7 @@ class Where(Checked):
 
     runs: list[Path] = Field(
         default=[],
-        description="Folders with runs of --save, searched to any depth, besides those of `runs list`.",
+        description="Also search these folders, at any depth, for runs of --save; those of `runs list` are included.",
     )
     store: Path | None = Field(
         default=None,

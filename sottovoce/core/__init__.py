@@ -1,1 +1,1 @@
-"""Shared by all rooms: errors, validation, registries, paths, bounds, text."""
+"""Shared by all packages: errors, validation, registries, paths, bounds, text."""

@@ -1,4 +1,4 @@
-"""Names for the reasons that a value has no type of its own."""
+"""Aliases of Any that say why a value has no type of its own."""
 
 from __future__ import annotations
 

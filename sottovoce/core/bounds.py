@@ -62,10 +62,10 @@ Size = Annotated[int, Field(gt=0, le=MAX_COUNT), BeforeValidator(read_size, json
 
 
 def read_thinking(value: Untyped) -> Untyped:
-    """Return on and off as booleans, and a number of tokens as one; JSON's and YAML's values stay.
+    """Return on and off as booleans, and a number of tokens as an integer; values from JSON and YAML are unchanged.
 
     Raises:
-        PydanticCustomError: it is none of them.
+        PydanticCustomError: it is something else.
     """
     words = {"on": True, "true": True, "off": False, "false": False}
     found = words.get(value.lower(), int(value) if value.isdecimal() else value) if isinstance(value, str) else value

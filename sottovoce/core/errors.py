@@ -125,7 +125,7 @@ def choose(kind: str, name: object, known: "list[str] | tuple[str, ...]") -> str
 
 
 def nearest(kind: str, name: object, known: Iterable[str]) -> str:
-    """Return the message for an unknown name where known ones are many: the name, and the nearest one in spelling."""
+    """Return the message for an unknown name if many are known: the name, and the known one nearest in spelling."""
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.0)
     return f"unknown {kind} {name!r}; the nearest known one is {near[0]!r}" if near else f"unknown {kind} {name!r}"

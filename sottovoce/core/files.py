@@ -162,7 +162,7 @@ def write(path: Path, text: str) -> None:
 
 
 def missing(*paths: Path) -> list[Path]:
-    """Return those of the paths, each followed by the folders above it, that do not exist: making a path makes them."""
+    """Return the paths and the folders above them that do not exist yet and would be created with them."""
     return [each for path in paths for each in (path, *path.parents) if not each.exists()]
 
 

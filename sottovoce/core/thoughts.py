@@ -132,7 +132,7 @@ def split(reply: str) -> Said:
 
 
 def _marker(reply: str, at: int) -> re.Match[str] | None:
-    """Return the first marker from a position on that does not stand in code."""
+    """Return the first marker at or after a position that is not in code."""
     if MARK.search(reply, at) is None:
         return None
     code = [each.span() for each in CODE.finditer(reply, at)]

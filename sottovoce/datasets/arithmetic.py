@@ -87,7 +87,7 @@ def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99) -> 
 
 
 def questions(n: int, seed: int) -> list[Question]:
-    """Return `n` different held-out arithmetic questions, the same ones for the same arguments."""
+    """Return `n` different held-out arithmetic questions; equal arguments give equal questions."""
     found = _unlike(random.Random(f"questions/{seed}"), partial(draw, top=TOP))
     return _numbered(f"arithmetic/{seed}", islice(found, n))
 
@@ -109,7 +109,7 @@ MADE: dict[str, Callable[[random.Random], Expression]] = {
 
 
 def made_arithmetic(name: str, n: int, seed: int) -> list[Question]:
-    """Return `n` different questions of one of `MADE`, the same ones for the same arguments."""
+    """Return `n` different questions of one of `MADE`; equal arguments give equal questions."""
     return _numbered(f"{name}/{seed}", islice(_unlike(random.Random(f"{name}/{seed}"), MADE[name]), n))
 
 

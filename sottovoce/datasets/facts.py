@@ -90,7 +90,7 @@ PAIRS = {"facts": ABOUT_PEOPLE, "work_facts": ABOUT_WORK}
 def two_facts(
     n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0, name: str = "facts"
 ) -> list[Question]:
-    """Return up to 288 questions of a sample, each about another person, the same ones for the same arguments.
+    """Return up to 288 questions of a sample, each about another person; equal arguments give equal questions.
 
     Two agents, drawn at random, get one fact each; further agents know nothing, and a single agent knows both. The
     solution uses both facts.
@@ -171,7 +171,7 @@ VALUES = {
 
 
 def briefings(name: str, n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
-    """Return `n` different questions of one of `BRIEFINGS`, the same ones for the same arguments.
+    """Return `n` different questions of one of `BRIEFINGS`; equal arguments give equal questions.
 
     Each fact is about another subject or attribute, and the target occurs in the asked fact alone: a town with facts
     of its own is nobody's birthplace. The facts are dealt in turn to all agents but the last, who knows nothing; a

@@ -257,7 +257,7 @@ def read_conditions(where: Sequence[str], known: Sequence[str] | None = None) ->
 
 
 class Enough:
-    """Tells when a file has been read far enough for the rows that are asked: a count of those that meet conditions."""
+    """A count of rows that meet conditions, which says when enough of a file has been read."""
 
     def __init__(self, where: Sequence[str] = (), rows: int | None = None) -> None:
         """Take the conditions, which are parsed before the file is read, and the count; None reads all rows."""

@@ -83,7 +83,7 @@ def origin(name: str, n: int, seed: int) -> str:
 
 
 def stored_game(path: Path, settings: Settings) -> Question:
-    """Return the game of a file as a question; a UsageError if there is none, or the scheme plays none of files."""
+    """Return the game of a file as a question; a UsageError if there is none, or the scheme plays no such games."""
     games = record_of(settings).games
     if games is None or games.read is None:
         raise UsageError(f"--game is only for {' and '.join(STORED)}; drop it")
@@ -109,7 +109,7 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
 
 
 def _check_sample(name: str, record: Scheme) -> None:
-    """Check that games are drawn only by the scheme that plays them, which asks nothing else."""
+    """Check that only the scheme that plays a world draws its games, and that it asks nothing else."""
     if name in (record.games.samples if record.games else {}):
         return
     players = {sample: f"`{command}`" for command, games in GAMES.items() for sample in games.samples}
@@ -151,7 +151,7 @@ def _about_article(id: str, template: Asked) -> Question:
 
 
 def passages(template: Asked) -> list[Passage]:
-    """Return the gold articles and others of their kinds, shuffled, the same ones for the same question."""
+    """Return the gold articles and others of their kinds, shuffled; equal questions get equal articles."""
     world, rng = encyclopedia(), random.Random(template.text)
     gold = [world.by_title[title] for title in dict.fromkeys(title for title, _ in template.gold)]
     kinds = {article.kind for article in gold}

@@ -139,7 +139,7 @@ class DataSet:
 
 
 def check_names(names: Collection[str]) -> None:
-    """Check that no name is a misspelled or foreign name of a question's field, and that there is a question.
+    """Check that no name is a misspelling or another data set's name of a field, and that there is a question.
 
     Raises:
         UsageError: a name stands for a field that is absent, or there is no question.

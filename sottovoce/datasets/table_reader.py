@@ -50,7 +50,7 @@ SEPARATORS = ",;\t"
 
 @dataclass
 class DataFile:
-    """A file whose rows are read one by one, each of which is parsed when it is called."""
+    """A file whose rows are read one by one; each row is a function that parses it."""
 
     name: str
     """The file with its purpose: "question file 'a.csv'"."""
@@ -132,7 +132,7 @@ class TextFile:
 
 
 class Broken:
-    """A collector of the errors of a file's rows, of which it raises the first and counts the others."""
+    """A collector of errors in a file's rows; it raises the first and counts the others."""
 
     def __init__(self, name: str, noun: str = "line") -> None:
         """Take the file's name in errors, and the word for a row."""

@@ -56,7 +56,7 @@ class Gathered:
 
     @property
     def unfinished(self) -> str:
-        """The first line of a report: what is not over, or failed; empty if all discussions have a decision."""
+        """The first line of a report: what is unfinished or failed; empty if all discussions have a decision."""
         ended, total = self.ended
         counts = {name: run.counts for name, run in self.runs.items()}
         left = {
@@ -147,7 +147,7 @@ def compared(runs: Mapping[str, Run], against: Against = None) -> str:
 
 
 def waiting(runs: Mapping[str, Run]) -> list[str]:
-    """Return a line of Markdown for each run with discussions that failed or are not over."""
+    """Return a line of Markdown for each run with failed or unfinished discussions."""
     lines = []
     for name, run in runs.items():
         statuses = Counter(record.status for record in run.records.values())
@@ -282,9 +282,9 @@ def _carried(experiment: Experiment, name: str, run: Run, summaries: Mapping[str
 
 
 def heard_bytes(record: DiscussionRecord) -> Iterator[float]:
-    """Yield the bytes of each message that another agent heard: of its payload, or of its words if it has no other.
+    """Yield the bytes of each message that another agent heard: of its payload, or of its words if it has none.
 
-    Nothing under a control, which replaces what is heard.
+    Yield nothing under a control, which replaces what agents hear.
     """
     if record.settings.get("control", "none") != "none":
         return

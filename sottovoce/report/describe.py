@@ -226,7 +226,7 @@ def _counts(names: Iterable[str]) -> str:
 
 
 def intervened_in_words(run: DiscussionRecord, intervened: Intervened) -> str:
-    """Return what an intervention did, when and why, and what was wrong by the truth, if that is known."""
+    """Return what an intervention did, when and why, and what was really wrong, if that is known."""
     after = f" after {counted(intervened['epoch'], 'reset')}" if intervened["epoch"] else ""
     when = f", turn {intervened['round'] + 1}{after}"
     by_truth = f"; by the truth: {one_line(wrong)}" if (wrong := true_class(run, intervened)) else ""

@@ -122,7 +122,7 @@ def p_value(p: float | None) -> str:
 class ReadableConsole(Console):
     """A console that escapes control characters, and what the encoding lacks, before lines are laid out.
 
-    Later, borders would be cut.
+    If they were escaped later, borders would be cut.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

@@ -290,7 +290,7 @@ def _summary(payload: Payload, text: str, words: Words) -> JSON:
 
 
 def _choices(payload: Payload, ids: str, parts: Numbers, words: Words) -> JSON:
-    """Pack ids and probabilities, both (n, k), with those of each row that matter."""
+    """Pack ids and probabilities, both (n, k): of each row only the relevant ones."""
     chosen, order = payload.tensors[ids].numpy(), np.argsort(-parts, axis=-1, kind="stable")[:, :MAX_CHOICES]
     chosen, parts = np.take_along_axis(chosen, order, -1), np.take_along_axis(parts, order, -1)
     likely = (parts >= SMALL) | ((np.arange(parts.shape[-1]) < MIN_CHOICES) & (parts > 0))

@@ -67,7 +67,7 @@ class ShardRun(Run):
 def run_shard(
     run_all: Callable[..., None], manifest: RunManifest, questions: Sequence[Question], keys: Collection[Key], n: int
 ) -> ShardOutput:
-    """Run these discussions to their end by `run_all`, `n` at once; a failed one has a line that says so.
+    """Run these discussions by `run_all`, `n` at a time; the output has a line for each one that failed.
 
     Raises:
         SottovoceError: none of them can be run: a model, prompt or monitor is missing here, or differs.
@@ -89,7 +89,7 @@ def run_shard(
 def add_output(run: Run, store: PayloadStore, output: ShardOutput) -> None:
     """Add a worker's output to a run: payloads first, so that no line names a missing one.
 
-    Workers begin a discussion anew. Of one that failed there the kept steps stay, unless the worker took more.
+    A worker starts a discussion from the beginning. If it fails, its recorded steps stay unless the worker took more.
     """
     for sha256, data in output.payloads.items():
         store.write(sha256, data)

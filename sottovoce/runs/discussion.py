@@ -138,7 +138,7 @@ class LiveDiscussion:
         return update
 
     def take(self, step: str, update: Update) -> None:
-        """Record a step, and show its events; one that cannot be saved ends this discussion alone."""
+        """Record a step, and show its events; a step that cannot be saved ends only this discussion."""
         events = list(self._reading.events(update))
         try:
             self._run.record_step(self._key, step, events, update, self.seconds)
@@ -234,7 +234,7 @@ class _RecordedNode(Runnable[AnyState, AnyState]):
 
 
 def _update(node: str, returned: AnyState) -> Update:
-    """Return what a node returned as the log has it."""
+    """Return a node's update in the form of the log."""
     goto: Any = ()
     if isinstance(returned, Command):
         goto = [*returned.goto] if isinstance(returned.goto, (list, tuple)) else [returned.goto]

@@ -65,7 +65,7 @@ class Asked(BaseModel):
 
 @dataclass(frozen=True)
 class Speaking:
-    """A message as far as it is streamed so far; it is shown, but neither recorded nor logged."""
+    """The part of a message that has been streamed; it is shown, but neither recorded nor logged."""
 
     message: Message
     """The message as if it ended here."""

@@ -85,7 +85,7 @@ def _head(lines: Sequence[Mapping[str, JSONValue]], folder: Path) -> RunManifest
 
 
 def _apply(run: Run, line: JSON) -> str:
-    """Apply a line to a run; return what does not fit the lines before it, "" if everything does."""
+    """Apply a line to a run; return how it contradicts the lines before it, "" if it does not."""
     if why := run.unfit(line):
         return why
     try:

@@ -204,7 +204,7 @@ class DiscussionRecord(BaseModel):
 
 
 def ordered(messages: list[Message]) -> list[Message]:
-    """Return messages in board order; of two at one place the later."""
+    """Return messages in board order; if two have the same place, only the later one."""
     return Board(list[Message]).from_checkpoint(messages).get()
 
 

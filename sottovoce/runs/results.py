@@ -65,7 +65,7 @@ class Result:
         return None if self.failed and self.outside else self.failed_wrong
 
     def to_dict(self) -> JSON:
-        """Return the fields, with the score in which a failure is wrong after the score."""
+        """Return the fields; after the score comes the one that counts a failure as wrong."""
         row: JSON = {}
         for each in fields(self):
             row[each.name] = getattr(self, each.name)

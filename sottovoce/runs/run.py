@@ -268,7 +268,7 @@ class Run:
             raise StepError(f"it cannot be saved: {why}")
 
     def unfit(self, line: JSON) -> str:
-        """Return what does not fit the manifest and the questions in a line; "" if everything does."""
+        """Return how a line contradicts the manifest or the questions; "" if it does not."""
         if "of" in line and (key := (line["of"][0], line["of"][1])) not in self.records:
             return f"of is {shown(key)}: expected a question of an earlier line, under one of the seeds"
         for event in line.get("events", []):

@@ -47,7 +47,7 @@ def new_folder(scheme: str) -> Path:
 
 
 def find_run(name: str, *, over: bool = True) -> Path:
-    """Return the directory of a run: by its path, by its name or the beginning of that, or by `latest`.
+    """Return the directory of a run: by its path, by its name or the beginning of its name, or by `latest`.
 
     `latest` leaves out runs that are over, or in use, unless `over`.
 

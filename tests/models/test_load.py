@@ -191,7 +191,10 @@ def without_tokenizer(folder: Path) -> None:
         (without_weights, r"has no weights; expected \*.safetensors"),
         (pickled, r"has only pickled weights \(pytorch_model.bin\); expected \*.safetensors"),
         (lambda folder: cut(folder / WEIGHTS), "model.safetensors is damaged: Error while deserializing header"),
-        (without_one_tensor, "lacks 1 of its weights, 'model.layers.1.self_attn.q_proj.weight' among them"),
+        (
+            without_one_tensor,
+            "lacks 1 of the weights that config.json requires, such as 'model.layers.1.self_attn.q_proj.weight'",
+        ),
         (of_another_model, "config.json specifies 2 layers, but model.safetensors holds 0"),
         (of_another_size, "its weights do not have the shapes that config.json requires"),
         (lambda folder: of_layers(folder, 12), "config.json specifies 12 layers, but model.safetensors holds 2"),
