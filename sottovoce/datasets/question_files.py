@@ -265,7 +265,7 @@ class Enough:
         self._unseen = {condition.field for condition in self._conditions}
 
     def after(self, fields: Mapping[str, JSONValue]) -> bool:
-        """Return True behind the last row that is needed; a field of a condition must have occurred by then."""
+        """Return True after the last row that is needed; each condition's field must have occurred by then."""
         if self._left is None:
             return False
         self._unseen -= fields.keys()

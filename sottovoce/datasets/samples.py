@@ -56,7 +56,7 @@ def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
     An id is name, seed and 0-based index, such as "split/3/0". Documents are dealt to the agents of `settings`.
 
     Raises:
-        UsageError: a seed does not have so many samples, or the scheme needs other ones.
+        UsageError: a seed has fewer samples, or the scheme needs other samples.
     """
     games = record_of(settings).games
     if n > (most := (games.most if games else MAX_SAMPLES).get(name, MOST_STEPS)):

@@ -106,7 +106,7 @@ class _Says:
             self._acted.setdefault(Place(**{name: entry[name] for name in Place._fields}), []).append(entry)  # type: ignore[literal-required]  # a Place's fields are among its keys
 
     def about(self, last: Message) -> Iterator[JSON]:
-        """Yield all attempts at a message's place, the last one last, each followed by its interventions."""
+        """Yield all attempts at a message's place, in order, each followed by its interventions."""
         for message in self._said[last.place[:-1]]:
             yield self._message(last if message.place == last.place else message)
             for entry in self._acted.get(message.place, []):

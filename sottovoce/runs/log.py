@@ -69,7 +69,7 @@ class Log:
             self._lock.acquire(timeout=0)
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o644)
         except Timeout as error:
-            raise RecordError(f"run {str(folder)!r} is in use by another process; wait for it, or stop that") from error
+            raise RecordError(f"run {str(folder)!r} is in use by another process; wait for it, or stop it") from error
         except OSError as error:
             self._lock.release()
             remove_made(self._created)

@@ -68,7 +68,10 @@ def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, numbe
         again = _from(free, _before(watched, config, 0))
         return Branches(None, original, again, again)
     if number >= len(original.interventions):
-        raise UsageError(f"there were {len(original.interventions)} interventions; found number {number + 1}")
+        raise UsageError(
+            f"number is {number}, and the discussion has {len(original.interventions)} interventions, counted from 0; "
+            "choose another"
+        )
     checkpoint = _before(watched, config, number)
     with_it, without = (_from(graph, checkpoint) for graph in (watched, free))
     return Branches(original.interventions[number], original, with_it, without)

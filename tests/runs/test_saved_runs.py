@@ -92,7 +92,7 @@ def test_a_line_that_was_cut_off_is_said_and_done_again(stopped: Path) -> None:
 def test_another_process_is_refused_in_one_line(stopped: Path) -> None:
     holding = Log(stopped)
     try:
-        with pytest.raises(RecordError, match=r"run '.*' is in use by another process; wait for it, or stop that"):
+        with pytest.raises(RecordError, match=r"run '.*' is in use by another process; wait for it, or stop it"):
             resume_run(load_run(stopped), models=fresh())
         assert load_run(stopped).status == "running"
     finally:
