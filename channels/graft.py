@@ -1,4 +1,4 @@
-"""The protocol graft: the state at the sender's last prompt position is put into the receiver's reading of its prompt.
+"""The protocol graft: the state at the sender's last prompt position enters the receiver as it reads its prompt.
 
 Communicating Activations (arXiv 2501.14082): the state that enters layer k of the sender replaces, or is added to or
 averaged with, the state that enters layer j of the receiver at its last prompt position.

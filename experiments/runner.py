@@ -162,7 +162,7 @@ def run_experiment(
         experiment: The experiment, which is saved in the runner's folder.
         runner: The runner; runs in its folder are resumed.
         names: The rows to run; all if empty.
-        trust: Has the sandbox for all rows, if the experiment may be someone else's; None leaves them their own.
+        trust: The sandbox for all rows, if somebody else may have written the experiment; None keeps each row's own.
 
     Raises:
         UsageError: a row cannot run; found before any row starts.

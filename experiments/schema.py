@@ -217,7 +217,7 @@ class Experiment(Keyed):
     )
     points: dict[str, Point] = Field(default={}, description="Instead of questions: points by name, such as facts4.")
     seeds: Annotated[list[Seed], ONE_OR_MORE] = Field(
-        default=[0], description="Each question is asked once under each."
+        default=[0], description="Seeds; each question is asked once under each seed."
     )
     settings: Content = Field(default={}, description="Settings for all rows; each takes those that its scheme has.")
     rows: dict[str, FileRow] = Field(description="Rows by name, each a scheme with its settings.")
