@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sottovoce.agents.ask import CUT, WORDS, Ask
 from sottovoce.agents.thinking import Thoughts, reply_behind, request_for, skipped, thoughts_of
-from sottovoce.channels import create, degenerate
+from sottovoce.channels import create
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, with_readable_payloads, words
 from sottovoce.channels.options import LONGEST_REPLY
+from sottovoce.channels.payload import degeneration, repeated, surprise
 from sottovoce.core.any_types import Keywords, Unimported
 from sottovoce.core.bounds import Size, Thinking
 from sottovoce.core.errors import LateReply
@@ -213,7 +214,7 @@ class LocalModel(BaseModel):
         thoughts = thoughts if thoughts and thoughts.tokens else None
         spoken = self.payloads.put(thoughts.payload) if thoughts and thoughts.payload else None
         cut = reply.finish == "length"
-        signs = [*degenerate.signs(payload), self._latent_steps(payload), thoughts.note if thoughts else ""]
+        signs = [*degeneration(payload), self._latent_steps(payload), thoughts.note if thoughts else ""]
         return Message(
             **ask.place._asdict(),
             text=encodable(payload.label.text),
@@ -306,8 +307,8 @@ def summary(payload: Payload, temperature: float) -> dict[str, float]:
         "temperature": float(temperature),
         "mean_entropy": round(float(entropy.mean()), 4) if len(entropy) else 0.0,
         "max_entropy": round(float(entropy.max()), 4) if len(entropy) else 0.0,
-        "repeated": round(degenerate.repeated(payload.ids), 4),
-        "surprise": round(degenerate.surprise(payload), 4),
+        "repeated": round(repeated(payload.ids), 4),
+        "surprise": round(surprise(payload), 4),
         **bridge.measured(payload),
         **({"thoughts": float(len(thoughts))} if (thoughts := payload.tensors.get("thought_ids")) is not None else {}),
         **({"carried_bytes": float(payload.carried_bytes)} if payload.carried_bytes else {}),

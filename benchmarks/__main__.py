@@ -12,7 +12,7 @@ import torch
 
 from benchmarks import debates, decoding, steps
 from benchmarks.measuring import BUNDLED, SHAPES, Options, Table, loaded_of
-from sottovoce.models.huggingface.packing import parameters_of
+from sottovoce.models.huggingface.packed_weights import parameters_of
 
 SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "decoding": decoding.tables,

@@ -18,7 +18,7 @@ from sottovoce.channels.protocol import Prompt, Protocol
 from sottovoce.channels.sde import SDE
 from sottovoce.core.any_types import Untyped
 from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
-from sottovoce.models.huggingface.packing import parameters_of
+from sottovoce.models.huggingface.packed_weights import parameters_of
 
 NEW, NEW_OF_REAL = 64, 32  # tokens per reply; no stop ids, so that every rival generates the same number
 SHORTEST, LONGEST = 40, 120  # tokens of the prompts, evenly spaced

@@ -23,7 +23,7 @@ PROTOCOLS: Registry[type[Protocol]] = Registry(
         "hidden": "sottovoce.channels.sde:Hidden",
         "kv": "sottovoce.channels.kv:KV",
         "thoughts": "sottovoce.channels.kv:Thoughts",
-        "graft": "sottovoce.channels.graft:Graft",
+        "graft": "sottovoce.channels.sde:Graft",
     },
 )
 

@@ -1,25 +1,29 @@
 """The protocols kv and thoughts: an agent hands over the keys and values of what it read, thought or wrote.
 
-kv (KVComm, arXiv 2510.03346): the sender reads its prompt; its keys and values stand before the receiver's prompt.
+kv (KVComm, arXiv 2510.03346): the sender reads its prompt; its keys and values stand before the receiver's prompt. The
+importance of a layer is the attention from one calibration question to the text before it, here in the sender's model,
+mixed with a Gaussian over the depth.
 thoughts (LatentMAS, arXiv 2511.20639): the sender also makes latent steps, in which a state becomes the next input.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import torch
 
 from sottovoce.channels.compress import vectors
-from sottovoce.channels.layers import chosen_layers, layer_of
-from sottovoce.channels.message import MessageRef
+from sottovoce.channels.message import MessageRef, Turn
 from sottovoce.channels.options import CacheOptions, Carry, Keep, ThoughtsOptions
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Encoded, Protocol, in_words, payload_ids
 from sottovoce.core.errors import ModelError, ProtocolError, UsageError
 from sottovoce.models import Cached, Ids, LoadedModel, Origin, Record, Reply, Request, Thinking
+from sottovoce.models.huggingface.network import Network
 
 OF_CARRY: dict[Carry, tuple[Origin, ...]] = {
     "prompt": ("prompt",),
@@ -32,6 +36,11 @@ NAMES: dict[Origin, str] = {
     "thoughts": "the thoughts",
     "words": "the words",
 }
+SIGMA = 10.0  # layers; as in the paper's code
+KNOWN = "Lena Holm lives in Alder Ford. She sells bread on the market there, and her brother Emil keeps two boats."
+ASKED = "Where does Lena Holm sell her bread?"
+"""The calibration question. It is the same for all questions, so that a run does not depend on their order."""
+_calibrations: WeakKeyDictionary[Network, torch.Tensor] = WeakKeyDictionary()
 
 
 class KV(Protocol):
@@ -254,3 +263,56 @@ def _named(origins: Sequence[Origin]) -> str:
         return "nothing"
     *first, last = (NAMES[each] for each in origins)
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def chosen_layers(loaded: LoadedModel, share: float, alpha: float) -> tuple[int, ...]:
+    """Return the layers that are handed over, ascending: the best share of them, rounded down, and always layer 0.
+
+    `alpha` weighs the importance, and 1 - alpha the Gaussian; at 0 no calibration is made.
+    """
+    if share == 1:
+        return tuple(range(loaded.layers))
+    importance = calibrated(loaded) if alpha else torch.zeros(loaded.layers)
+    scores = layer_scores(importance, alpha)
+    best = scores.sort(descending=True, stable=True).indices[: math.floor(round(share * loaded.layers, 6))]
+    return tuple(sorted({0, *best.tolist()}))
+
+
+def layer_scores(importance: torch.Tensor, alpha: float) -> torch.Tensor:
+    """Return the scores (L,) of layers from their importance (L,); both parts are scaled to 0 .. 1."""
+    depth = torch.arange(len(importance), dtype=torch.float64)
+    gaussian = torch.exp(-((depth - 0.5 * (len(importance) - 1)) ** 2) / (2 * SIGMA**2))
+    return alpha * _scaled(importance.double()) + (1 - alpha) * _scaled(gaussian)
+
+
+def importance_of(attentions: Sequence[torch.Tensor], sent: int) -> torch.Tensor:
+    """Return the importance (L,) of layers from attention weights (heads, n, n) of a sequence.
+
+    It is the mean over heads and over queries behind the first `sent` positions of their attention to positions
+    1 .. sent - 1; the first one, an attention sink, is left out.
+    """
+    return torch.stack([weights[:, sent:, 1:sent].sum(-1).mean() for weights in attentions])
+
+
+def calibrated(loaded: LoadedModel) -> torch.Tensor:
+    """Return the importance of a model's layers on the calibration question, measured once."""
+    network = loaded.network
+    if network not in _calibrations:
+        sent, asked = (_ids(loaded, text) for text in (KNOWN, ASKED))
+        _calibrations[network] = importance_of(network.attentions([*sent, *asked]), len(sent)).cpu()
+    return _calibrations[network]
+
+
+def layer_of(layer: int, speaker: int, hearer: int) -> int:
+    """Return the layer of a hearer with that many layers that corresponds to a speaker's layer (KVComm)."""
+    return min(max(round((layer + 0.5) * hearer / speaker - 0.5), 0), hearer - 1)
+
+
+def _scaled(values: torch.Tensor) -> torch.Tensor:
+    apart = values.max() - values.min()
+    return (values - values.min()) / apart if apart > 0 else torch.zeros_like(values)
+
+
+def _ids(loaded: LoadedModel, text: str) -> list[int]:
+    pieces = loaded.chat.encode([Turn("user", (text,))])
+    return [id for piece in pieces if isinstance(piece, tuple) for id in piece]

@@ -24,8 +24,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Overwrite, StateSnapshot, StateUpdate
 from typing_extensions import TypedDict
 
-from sottovoce.channels.board import OVERWRITE, Board
-from sottovoce.channels.input_channel import Chat, InputChannel, RemovableValue, is_nested
+from sottovoce.channels.board import OVERWRITE, Board, Chat, InputChannel, RemovableValue, is_nested
 from sottovoce.channels.message import EXCHANGED, Message, validated
 from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.errors import RequestError, UsageError, nearest

@@ -42,8 +42,7 @@ from sottovoce.models.huggingface.layers import record_activations
 from sottovoce.models.huggingface.text import Span, overlapping
 from sottovoce.models.load import assemble, load, load_tokenizer, unload
 from sottovoce.models.loaded import LoadedModel, vocabulary_digest
-from sottovoce.models.sources.locate import BUNDLED_FOLDER
-from sottovoce.models.sources.pull import pull, pulled
+from sottovoce.models.sources.locate import BUNDLED_FOLDER, pull, pulled
 
 __all__ = [
     "BUNDLED_FOLDER",

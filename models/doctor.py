@@ -16,14 +16,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from sottovoce.core.errors import ModelError
 from sottovoce.core.text import amount
 from sottovoce.models.base_temperature import base_temperature, measure
-from sottovoce.models.batch_check import ONE_BY_ONE, TOLERANCE, allowed, apart
 from sottovoce.models.engine.cache import default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
 from sottovoce.models.huggingface.formats import Dtype, Weights, check_memory, settled
 from sottovoce.models.huggingface.load_files import read
-from sottovoce.models.huggingface.packing import parameters_of
-from sottovoce.models.load import assemble
+from sottovoce.models.huggingface.packed_weights import parameters_of
+from sottovoce.models.load import ONE_BY_ONE, TOLERANCE, allowed, apart, assemble
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources.cache import changed, source_of
 from sottovoce.models.sources.locate import locate, ready

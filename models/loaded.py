@@ -17,7 +17,7 @@ from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.embedding_table import Table, weights_digest
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.packing import format_of, parameters_of
+from sottovoce.models.huggingface.packed_weights import format_of, parameters_of
 from sottovoce.models.huggingface.text import Detokenizer
 
 LATENT_DEPTH = 0.7  # default depth of the layer that is read and edited; never the last layer

@@ -27,7 +27,7 @@ def check_alone(run: RunContext[Any]) -> list[str]:
     """Return notes on agents whose models run one request at a time."""
     if not (local := local_models(run)):
         return []
-    from sottovoce.models.batch_check import ONE_BY_ONE  # late: torch
+    from sottovoce.models.load import ONE_BY_ONE  # late: torch
 
     return [f"{name}: {ONE_BY_ONE}" for name, model in local.items() if model.loaded.network.one_by_one]
 

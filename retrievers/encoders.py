@@ -121,8 +121,7 @@ def sentence_transformers() -> Unimported:
 @contextmanager
 def loading(name: str) -> Iterator[tuple[str, dict[str, Keywords]]]:
     """Yield a model's directory and the arguments to load it; any error of a library becomes a ModelError."""
-    from sottovoce.models.huggingface.checkpoint_check import check_adapter, reading
-    from sottovoce.models.huggingface.load_files import quiet
+    from sottovoce.models.huggingface.load_files import check_adapter, quiet, reading
 
     quiet()
     folder = folder_of(name)

@@ -1,13 +1,21 @@
-"""Loading of a model and its tokenizer from a folder or a hub. No pickle, no remote code."""
+"""Loading of a model and its tokenizer from a folder or a hub, and checks that their files are valid and fit.
+
+No pickle, no remote code. An error is one line: file, found, expected.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable, Mapping
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -22,27 +30,21 @@ from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
 from sottovoce.core.any_types import JSON
-from sottovoce.core.errors import ModelError
-from sottovoce.models.huggingface.checkpoint_check import (
-    AGAIN,
-    CONFIG,
-    check_adapter,
-    check_code,
-    check_files,
-    check_generation,
-    check_templates,
-    check_tokenizer,
-    check_weights,
-    reading,
-)
+from sottovoce.core.errors import ModelError, SottovoceError
+from sottovoce.core.files import leads_out, opened, text_of
 from sottovoce.models.huggingface.devices import Place, device_map, on_cpu, placed
-from sottovoce.models.huggingface.formats import Dtype
-from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Packing
-from sottovoce.models.huggingface.packing import format_of, pack
+from sottovoce.models.huggingface.formats import LONGEST, Dtype, header_size
+from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Packing, format_of, pack
 
 Report = Mapping[str, Iterable[str]]
 MISMATCHED = "ignore_mismatched_sizes"
 """Part of the error that transformers (5.23) raises if weights do not have the shapes in config.json."""
+CONFIG, ADAPTER = "config.json", "adapter_config.json"
+ATTENTIONS = ("eager", "sdpa")
+"""Implementations of attention that are part of transformers and torch."""
+NUMBERED = re.compile(r"(.*?)\.(\d+)\.")
+"""The name of a layer's weight: the path of the layers, and the layer's number."""
+AGAIN = "fetch the folder again, as one"
 
 
 def read(
@@ -146,3 +148,148 @@ def quiet() -> None:
     transformers_logging.disable_progress_bar()
     for library in ("huggingface_hub", "accelerate"):
         logging.getLogger(library).setLevel(logging.ERROR)
+
+
+@contextmanager
+def reading(name: str, part: str = "") -> Iterator[None]:
+    """Turn any error of a library that reads untrusted files into a ModelError of one line."""
+    try:
+        yield
+    except SottovoceError:
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # each library has its own classes, few are documented, and Rust's panics are these
+        raise ModelError(f"model {name!r} cannot be loaded: {part and f'{part}: '}{reason(error)}") from error
+
+
+def reason(error: BaseException) -> str:
+    """Return the message of a library's error in one line."""
+    text = str(error).strip()
+    if "trust_remote_code" in text:
+        return "it needs code of its own, which is never run; use a model that transformers supports"
+    first = text.split("\n")[0].rstrip()
+    line = " ".join(text.split()) if first.endswith(":") else first
+    return line if " " in line else f"{type(error).__name__} {line}".rstrip()  # a KeyError has only the key
+
+
+def check_files(name: str, folder: Path, config: PreTrainedConfig) -> None:
+    """Refuse a folder whose weights cannot be read, or have far fewer layers than its config: all would be built."""
+    tensors, promised = shapes(name, folder), getattr(config.get_text_config(), "num_hidden_layers", 0)
+    if tensors and promised > len(tensors):
+        raise _of_layers(name, promised, tensors, max(_counts(tensors).values(), default=0))
+    if (generation := folder / "generation_config.json").is_file():
+        with reading(name, generation.name):  # transformers (5.23) ignores a damaged one
+            json.loads(text_of(generation))
+
+
+def check_generation(name: str, generation: object) -> None:
+    """Refuse sampling defaults that are not numbers; transformers (5.23) takes any value, and warns of some."""
+    for key in ("temperature", "top_p", "top_k", "repetition_penalty"):
+        value = getattr(generation, key, None)
+        if value is not None and not (isinstance(value, int | float) and math.isfinite(value)):
+            raise ModelError(f"model {name!r} has {key} {value!r} in generation_config.json; expected a number")
+    listed = getattr(generation, "eos_token_id", None)
+    if not all(isinstance(id, int) for id in (listed if isinstance(listed, list) else [listed or 0])):
+        raise ModelError(f"model {name!r} has eos_token_id {listed!r} in generation_config.json; expected token ids")
+
+
+def check_adapter(name: str, folder: Path) -> None:
+    """Refuse an adapter: with `peft` installed, transformers would open the model that it names."""
+    if (folder / ADAPTER).is_file():
+        raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
+
+
+def check_templates(name: str, folder: Path) -> None:
+    """Refuse a chat template that is a link out of its folder: any file of this machine could come into a prompt."""
+    whole = folder.parents[1] if folder.parent.name == "snapshots" else folder  # a hub's cache links to its blobs
+    for file in (*folder.glob("*.jinja"), *folder.glob("*/*.jinja")):
+        if leads_out(file, whole):
+            raise ModelError(f"{file.name} of model {name!r} is a link that leads out of its folder; put a copy there")
+
+
+def check_code(name: str, config: PreTrainedConfig) -> None:
+    """Refuse a config that names an attention on a hub: transformers (5.23) would fetch and run that code."""
+    if (found := getattr(config, "_attn_implementation", None)) not in (None, *ATTENTIONS):
+        raise ModelError(
+            f"model {name!r} names the attention {found!r} in {CONFIG}, which may be code of a hub; "
+            f"expected {' or '.join(ATTENTIONS)}, or no such line"
+        )
+    for part in config.sub_configs:
+        if isinstance(inner := getattr(config, part, None), PreTrainedConfig):
+            check_code(name, inner)
+
+
+def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return the file and the shape of each tensor."""
+    found = dict[str, tuple[str, tuple[int, ...]]]()
+    for file in sorted(path for path in folder.glob("model*.safetensors") if path.is_file()):
+        try:
+            with opened(file) as stream:
+                if file.stat().st_size > (size := header_size(stream)) > LONGEST:
+                    raise _unloadable(name, f"{file.name} has a header of {size:,} bytes; expected {LONGEST:,} at most")
+            with safe_open(file, "pt") as weights:
+                found |= {key: (file.name, tuple(weights.get_slice(key).get_shape())) for key in weights.keys()}
+        except (SafetensorError, OSError) as error:
+            size = file.stat().st_size
+            why = f"{file.name} is damaged: {error}; found {size:,} bytes, expected a whole safetensors file"
+            raise _unloadable(name, why) from error
+    return found
+
+
+def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping[str, Iterable[str]]) -> None:
+    """Refuse weights that transformers would make up or drop: random weights, or more layers than it builds."""
+    counts, missing = _counts(model.state_dict()), sorted(report["missing_keys"])
+    beyond = [
+        key
+        for key in report["unexpected_keys"]
+        if (at := NUMBERED.match(key)) and int(at[2]) >= counts.get(at[1], 10**9)
+    ]
+    layered = [key for key in missing if NUMBERED.match(key)]
+    tensors = shapes(name, Path(where)) if beyond or missing else {}  # empty for a hub
+    held = _counts(tensors)
+    for where_layers, layers in counts.items():
+        if (layered or beyond) and held.get(where_layers, layers) != layers:
+            raise _of_layers(name, layers, tensors, held.get(where_layers, 0))
+    if missing:
+        raise ModelError(
+            f"model {name!r} lacks {len(missing)} of the weights that {CONFIG} requires, such as {missing[0]!r}: "
+            f"{_files(tensors)} {len(tensors)} others; {AGAIN}"
+        )
+
+
+def check_tokenizer(name: str, tokenizer: PreTrainedTokenizerBase, rows: int) -> None:
+    """Refuse a tokenizer without words, or with more tokens than the model has rows.
+
+    Only added tokens may be beyond the `rows` of the embedding table: some models never had rows for them.
+    """
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        raise ModelError(
+            f"model {name!r} has no tokenizer; expected tokenizer.json, or its family's own files, in the same folder"
+        )
+    if tokenizer.vocab_size > rows:
+        raise ModelError(
+            f"model {name!r} has the tokenizer of another model: it has {tokenizer.vocab_size:,} tokens, and the "
+            f"weights have {rows:,} rows of embeddings; put the model's own tokenizer.json beside them"
+        )
+
+
+def _unloadable(name: str, why: str) -> ModelError:
+    return ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}")
+
+
+def _of_layers(name: str, promised: int, tensors: Mapping[str, tuple[str, object]], count: int) -> ModelError:
+    return _unloadable(name, f"{CONFIG} specifies {promised} layers, but {_files(tensors)} {count}")
+
+
+def _counts(names: Iterable[str]) -> dict[str, int]:
+    """Return the number of layers by their path."""
+    found = dict[str, int]()
+    for at in filter(None, map(NUMBERED.match, names)):
+        found[at[1]] = max(found.get(at[1], 0), int(at[2]) + 1)
+    return found
+
+
+def _files(tensors: Mapping[str, tuple[str, object]]) -> str:
+    names = sorted({file for file, _ in tensors.values()})
+    return f"{names[0]} holds" if len(names) == 1 else f"{len(names)} files of weights hold"

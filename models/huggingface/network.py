@@ -20,7 +20,7 @@ from sottovoce.models.huggingface.devices import without_cudnn
 from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.family import Attention, Mask, cache_argument
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
-from sottovoce.models.huggingface.packing import parameters_of
+from sottovoce.models.huggingface.packed_weights import parameters_of
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pages, Pass, Reading, kinds_of
 from sottovoce.models.huggingface.rotary import Rotary
 

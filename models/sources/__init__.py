@@ -2,8 +2,7 @@
 
 from sottovoce.models.sources.cache import Source, source_of
 from sottovoce.models.sources.catalogue import CATALOGUE, Package
-from sottovoce.models.sources.locate import locate, ready
-from sottovoce.models.sources.pull import StoredModel, is_pulled, pull, pulled, remove, stored_models
+from sottovoce.models.sources.locate import StoredModel, is_pulled, locate, pull, pulled, ready, remove, stored_models
 
 __all__ = [
     "CATALOGUE",

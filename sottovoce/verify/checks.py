@@ -15,7 +15,7 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Payload
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import SottovoceError, UsageError
-from sottovoce.models.batch_check import TOLERANCE
+from sottovoce.models.load import TOLERANCE
 from sottovoce.nodes.probes import run_of
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest, versions

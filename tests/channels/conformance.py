@@ -27,13 +27,12 @@ from unittest import SkipTest  # pytest reads it as a skip
 import torch
 
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.graft import Graft
 from sottovoce.channels.kv import KV
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import COMPAT
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.sde import SDE, Hidden
+from sottovoce.channels.sde import SDE, Graft, Hidden
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.errors import PayloadError, UsageError
 from sottovoce.models import Cached, Request, Rows, Sampling, Stats

@@ -13,13 +13,12 @@ import pytest
 import torch
 
 from sottovoce.channels.cipher import Cipher
-from sottovoce.channels.graft import Graft
 from sottovoce.channels.kv import KV, Thoughts
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Encoded, Load, Protocol
-from sottovoce.channels.sde import SDE, Hidden
+from sottovoce.channels.sde import SDE, Graft, Hidden
 from sottovoce.models import LoadedModel, Reply, Request
 from tests.channels.conformance import ProtocolTests
 from tests.channels.conformance_steps import DIFFERENCES, Difference

@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from sottovoce.channels import create
-from sottovoce.channels.graft import Graft
-from sottovoce.channels.kv import KV, Thoughts
-from sottovoce.channels.layers import calibrated, chosen_layers, importance_of, layer_of, layer_scores
+from sottovoce.channels.kv import KV, Thoughts, calibrated, chosen_layers, importance_of, layer_of, layer_scores
 from sottovoce.channels.message import Message, MessageRef, Turn, with_readable_payloads
 from sottovoce.channels.options import Probe
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.protocol import Protocol
+from sottovoce.channels.sde import Graft
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
 from sottovoce.models import Cached, Ids, LoadedModel, Reply, Request, assemble

@@ -10,11 +10,11 @@ import torch
 from transformers import DynamicCache
 
 from sottovoce.channels import create
-from sottovoce.channels.graft import Graft
 from sottovoce.channels.kv import NAMES
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol
+from sottovoce.channels.sde import Graft
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Cached, Ids, Origin, Reply
 from sottovoce.models.huggingface.family import cache_argument

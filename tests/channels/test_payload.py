@@ -9,8 +9,17 @@ import pytest
 import safetensors.torch
 import torch
 
-from sottovoce.channels.degenerate import WINDOW, repeated, signs, surprise
-from sottovoce.channels.payload import FORMAT, METADATA, Label, Payload, entropies
+from sottovoce.channels.payload import (
+    FORMAT,
+    METADATA,
+    WINDOW,
+    Label,
+    Payload,
+    degeneration,
+    entropies,
+    repeated,
+    surprise,
+)
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import PayloadError
 from tests.support import noise
@@ -222,14 +231,14 @@ def spoken(ids: Sequence[int], logprob: Sequence[float] = (), entropy: Sequence[
 
 
 def test_noise_is_told_from_sound_replies() -> None:
-    found = [bool(signs(spoken(reply["ids"], reply["logprob"], reply["entropy"]))) for reply in REPLIES]
+    found = [bool(degeneration(spoken(reply["ids"], reply["logprob"], reply["entropy"]))) for reply in REPLIES]
     assert [
         reply["text"] for reply, is_noise in zip(REPLIES, found, strict=True) if is_noise is not reply["degenerate"]
     ] == []
 
 
 def test_what_goes_round_in_a_circle_repeats_itself() -> None:
-    assert signs(spoken([1, 2, 3] * 20)) == (REPEATS,)
+    assert degeneration(spoken([1, 2, 3] * 20)) == (REPEATS,)
     assert repeated([1, 2, 3] * 20) == 54 / 57  # the first three pieces of four are new
 
 
@@ -244,10 +253,10 @@ def test_a_stretch_of_improbable_tokens_is_unlikely_wherever_it_stands(sent: str
     nats = [*[0.1] * 40, *stretch, *[0.1] * 40]
     numbers = [-each for each in nats] if sent == "logprob" else nats
     found = spoken(range(len(nats)), **{sent: numbers})
-    assert signs(found) == (UNLIKELY,)
+    assert degeneration(found) == (UNLIKELY,)
     assert surprise(found) == pytest.approx(6.0)
 
 
 @pytest.mark.parametrize("n", [0, 1, WINDOW - 1])
 def test_a_short_message_shows_no_sign(n: int) -> None:
-    assert signs(spoken([7] * n, [-9.0] * n, [9.0] * n)) == ()
+    assert degeneration(spoken([7] * n, [-9.0] * n, [9.0] * n)) == ()

@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import MambaConfig, MambaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from sottovoce.models.batch_check import ONE_BY_ONE
 from sottovoce.models.doctor import Finding, diagnose, examine
+from sottovoce.models.load import ONE_BY_ONE
 from tests.support import FAMILIES, LIMITED, SHAPES, tiny_model, tiny_tokenizer
 
 FIVE = ("llama", "gemma2", "gpt2", "bloom", "opt-narrow")  # the others are slow

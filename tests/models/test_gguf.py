@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from sottovoce.core.errors import ModelError
 from sottovoce.models import load
 from sottovoce.models.doctor import diagnose
-from sottovoce.models.huggingface.packing import matrices
+from sottovoce.models.huggingface.packed_weights import matrices
 from sottovoce.models.sources import source_of
 from tests.models.gguf_files import tensors, write_gguf
 from tests.support import HIDDEN, ids, tiny_model

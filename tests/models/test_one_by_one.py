@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.files import models_folder
 from sottovoce.graphs.debate import Debate, create_debate
-from sottovoce.models import batch_check, load, unload
-from sottovoce.models.batch_check import ONE_BY_ONE
+from sottovoce.models import load, unload
 from sottovoce.models.doctor import examine
+from sottovoce.models.load import ONE_BY_ONE
 from tests.models.support import generate
 from tests.support import request, tiny_model, tiny_tokenizer
 
@@ -39,7 +40,8 @@ def test_such_a_family_is_found_at_load_once_and_says_in_any_company_what_it_say
         assert found.ids == generate(loaded, each)
     unload(folder)
 
-    monkeypatch.setattr(batch_check, "apart", lambda _: pytest.fail("it was kept"))
+    module = import_module("sottovoce.models.load")  # the package has a function of that name
+    monkeypatch.setattr(module, "apart", lambda _: pytest.fail("it was kept"))
     assert load(folder).engine.limits.slots == 1 and load(folder, exact=True).engine.limits.slots == 1
     unload(folder)
     (kept,) = (models_folder() / "checked").iterdir()

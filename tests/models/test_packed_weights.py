@@ -15,8 +15,11 @@ from transformers import PreTrainedModel
 from sottovoce.models import LoadedModel, assemble
 from sottovoce.models.huggingface.embedding_table import weights_digest
 from sottovoce.models.huggingface.formats import PACKINGS
-from sottovoce.models.huggingface.packed_weights import GROUP, Grid, Packed, Packing
-from sottovoce.models.huggingface.packing import (
+from sottovoce.models.huggingface.packed_weights import (
+    GROUP,
+    Grid,
+    Packed,
+    Packing,
     matrices,
     pack,
     parameters_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sottovoce.channels import create
-from sottovoce.channels.degenerate import WINDOW, signs
+from sottovoce.channels.payload import WINDOW, degeneration
 from sottovoce.models import LoadedModel, base_temperature
 from sottovoce.models.base_temperature import KNOWN, measure
 from tests.real.messages import mixed_questions, spoken
@@ -22,11 +22,13 @@ def test_the_doctor_finds_what_is_known_of_the_catalogue_s_model(smollm2: Loaded
 
 @pytest.mark.parametrize(("name", "at", "most"), [("nl", 0, 1), ("nl", 1, 0), ("cipher", 0.2, 0), ("cipher", 0.4, 1)])
 def test_sound_replies_show_no_sign(smollm2: LoadedModel, name: str, at: float, most: int) -> None:
-    flagged = [signs(each) for each in spoken(smollm2, mixed_questions(), create(name), at) if signs(each)]
+    flagged = [
+        degeneration(each) for each in spoken(smollm2, mixed_questions(), create(name), at) if degeneration(each)
+    ]
     assert len(flagged) <= most, flagged
 
 
 def test_noise_shows_a_sign(smollm2: LoadedModel) -> None:
     long = [each for each in spoken(smollm2, mixed_questions(), create("cipher"), 1) if len(each) >= WINDOW]
     assert len(long) >= 8
-    assert sum(bool(signs(each)) for each in long) >= 0.9 * len(long)
+    assert sum(bool(degeneration(each)) for each in long) >= 0.9 * len(long)
