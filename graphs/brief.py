@@ -7,16 +7,30 @@ know the question. The same graph has both bounds: without senders, and with the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, ClassVar, Literal, Unpack
 
 from pydantic import Field, model_validator
 
+from sottovoce.agents.ask import Ask
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.core.bounds import Agents, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
-from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
+from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
+from sottovoce.nodes.decide import by_last
+from sottovoce.nodes.hearing import others_of
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.question import passages_of
+from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.settings import Documents
 from sottovoce.nodes.shared_settings import Controlled
+from sottovoce.nodes.state import Discussion, Update, rounds_of
+
+if TYPE_CHECKING:
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
+
+BRIEF = "brief"
 
 
 class Brief(Controlled):
@@ -88,7 +102,62 @@ class Brief(Controlled):
         return self
 
 
-def next_speakers(state: Any) -> Sequence[str]:
+# Acts
+
+
+def begin(run: RunContext[Brief], state: Discussion) -> Update:
+    """Deal the documents to the senders.
+
+    Raises:
+        UsageError: a sender would read nothing at all.
+    """
+    settings = run.settings
+    dealt: Discussion = {**state, "documents": settings.dealt(state.get("documents") or [])}
+    if (settings.hears, settings.know) == ("brief", "nothing"):
+        for sender in settings.senders():
+            if not passages_of(dealt, sender):
+                raise UsageError(
+                    f"{sender} has no document and does not know the question; give each sender a document, "
+                    "or add --know question"
+                )
+    return {"documents": dealt["documents"]}
+
+
+async def brief(run: RunContext[Brief], state: Discussion, agent: Agent) -> Update:
+    """Return a sender's message, which needs no words."""
+    builder, informed = agent.prompt_builder(state), run.settings.know == "question"
+    asked = (builder.known([]), builder.question_of("")) if informed else ()
+    request = builder.prompts.render("brief/brief", documents=builder.documents(), informed=informed)
+    turns = (*builder.system_turn(), Turn("user", blocks(*asked, request)))
+    ask = Ask(BRIEF, turns, max_tokens=run.settings.brief_tokens, silent=run.settings.escalate == "never")
+    return {"board": await say(run, state, agent, ask)}
+
+
+async def answer(run: RunContext[Brief], state: Discussion, agent: Agent) -> Update:
+    """Return the last agent's answer in words, which nobody hears."""
+    settings, briefs = run.settings, list[Message]()
+    if settings.hears == "brief":
+        briefs = others_of(run, state, rounds_of(state, (BRIEF,))[-1], agent)
+    owner = None if settings.hears == "documents" else ""
+    turns = answer_turns(agent.prompt_builder(state, owner), briefs)
+    return {"board": await say_answer(run, state, agent, Ask("answer", turns, protocol="nl"))}
+
+
+def answer_turns(builder: PromptBuilder, messages: Sequence[Message]) -> tuple[Turn, ...]:
+    """Return the briefs, and last the question; briefs without words stand before the text, with nothing around them.
+
+    Latent protocols put what such a message carries in its place.
+    """
+    briefs = [MessageRef(message) for message in messages]
+    wordless, worded = ([each for each in briefs if bool(each.text) == has] for has in (False, True))
+    quoted = builder.prompts.render("brief/answer", briefs=worded) if worded else ()
+    return (*builder.system_turn(), Turn("user", (*wordless, *builder.full_turn(discussion=quoted))))
+
+
+# Graph
+
+
+def next_speakers(state: State) -> Sequence[str]:
     """Ask the senders first, if the last agent hears them."""
     settings = Brief.model_construct(**state["settings"])
     return settings.senders() if settings.hears == "brief" else settings.speakers()[-1:]
@@ -97,18 +166,16 @@ def next_speakers(state: Any) -> Sequence[str]:
 def create_brief(settings: Brief | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of senders and the agent that answers. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes import brief as acts
-    from sottovoce.nodes.decide import by_last
     from sottovoce.nodes.setup import close_round
 
     settings = Brief.parse(settings)
-    frame = Frame(SCHEME, settings, **inputs, begin=acts.begin, rule=by_last)
+    frame = Frame(SCHEME, settings, **inputs, begin=begin, rule=by_last)
     last = settings.speakers()[-1]
     frame.graph.add_conditional_edges("next_round", next_speakers, settings.speakers())
     for sender in settings.senders():
-        frame.act(sender, acts.brief, role="sender", to="close_round")
+        frame.act(sender, brief, role="sender", to="close_round")
     frame.join("close_round", close_round, to=last)
-    frame.act(last, acts.answer, role="receiver", to="decide")
+    frame.act(last, answer, role="receiver", to="decide")
     return frame.graph
 
 

@@ -1,20 +1,51 @@
 """Information asymmetry (SDE, Tang et al. 2025, arXiv 2506.19209): each agent knows some of the passages.
 
-In each round all agents reply in parallel, to the question and to the others' messages of the previous round. The
-first round in which an agent gives a well-formed answer is the last one, and all its agents speak.
+In each round all agents reply in parallel, to the question and to the others' messages of the previous round, which
+they hear whole, by the protocol; #Q and #A lines are only separated for readers of a discussion. The first round in
+which an agent gives a well-formed answer, in a box, is the last one, and all its agents speak.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
 
 from pydantic import Field
 
+from sottovoce.agents.ask import Ask
+from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.bounds import Agents, Few, Rounds, Tokens
+from sottovoce.core.response_format import Form
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
+from sottovoce.nodes.decide import majority, read_vote
+from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
+from sottovoce.nodes.hearing import others_of
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
+from sottovoce.nodes.question import Passage, Question
+from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.settings import Documents
 from sottovoce.nodes.shared_settings import SEARCHED, Controlled, Searching
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
+from sottovoce.prompts import kinds
+from sottovoce.prompts.kinds.marks import RETRACTED
+from sottovoce.retrievers.passage import plain
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
+
+TALK, DEAL = "talk", "deal"
+SAID = r"[^\s][^\n]{0,119}"
+"""A line of a small model's constrained message: some 40 tokens, so that two and an answer fit into 100."""
+INSIDE = r"[^{}\s.][^{}\n]{0,79}"
+"""The content of a forced box: a few words, and not the dots of the prompt."""
+UNIT = re.compile(r"(?<=[^\s{\\])(\s{0,9})\\text\s*\{(\s?[^{}]{0,40})\}(?=[^{}]{0,40}\})")
+BOX = re.compile(r"\\?\b(text|boxed)\s*\{(?!\.\.\.|\s*(?:(?:the|your|final|short) )*answer\s*\})", re.IGNORECASE)
+"""A box that does not just repeat the prompt's example."""
+LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
 
 
 class IA(Searching, Controlled):
@@ -53,10 +84,147 @@ class IA(Searching, Controlled):
         return {agent: documents[place :: len(agents)] for place, agent in enumerate(agents)}
 
 
-def another_round(state: Any) -> Literal["next_round", "decide"]:
-    """Continue until an agent has answered, or no round is left."""
-    from sottovoce.nodes.ia import answered
+# Acts
 
+
+def begin(run: RunContext[IA], state: Discussion) -> Update:
+    """Deal the passages; a question without any gets those found in the library, which the board lists."""
+    documents = state.get("documents")
+    if documents or run.settings.library is None:
+        return {"documents": run.settings.dealt(documents or [])}
+    library = run.settings.library
+    found = retriever_of(run, state, library).invoke(state["question"], k=run.settings.passages)
+    dealt: Any = run.settings.dealt(list(map(_passage, found)))  # Any: passages by agent
+    lines = [f"{agent}: {'; '.join(each['title'] for each in own)}" for agent, own in dealt.items()]
+    # Before all speakers.
+    told = run.message(state, LIBRARY, DEAL, "\n".join(lines), attempt=0, order=-1, evidence=evidence_of(found))
+    return {"documents": dealt, "board": [told]}
+
+
+async def talk(run: RunContext[IA], state: Discussion, agent: Agent) -> Update:
+    """Return one message: in the first round on the question alone, then on the others' messages before."""
+    rounds = rounds_of(state, (TALK,))[:-1]
+    own = [spoken[agent.name] for spoken in rounds]
+    others = [others_of(run, state, spoken, agent) for spoken in rounds]
+    last = state["round"] + 1 >= run.settings.rounds
+    form = form_of_message(state, last=last, small=agent.wording == "sentence")
+    ask = Ask(TALK, talk_turns(agent.prompt_builder(state), own, others), form)
+    return {"board": await say(run, state, agent, ask)}
+
+
+def form_of_message(question: Question, *, last: bool, small: bool) -> Form:
+    """Return the form of a message (`--guide on`): free text, and a line whose box can only contain an answer.
+
+    The box is forced in the last round; before, it is the agent's own choice. A small model writes no box on its own:
+    it has a line #A:, then a line #Q: or the box. Its last message asks no question.
+    """
+    if not small:
+        answer = answer_pattern(question, otherwise=r"[^{}\s.][^{}\n]*")
+        return Form(pattern=rf"(?:{answer})\}}", after=r"\boxed{", forced=last, unknown=False, optional=True)
+    box = rf"\\boxed\{{(?:{answer_pattern(question, otherwise=INSIDE)})\}}"
+    return Form(pattern=rf"#A: {SAID}\n(?:{box if last else f'#Q: {SAID}|{box}'})", unknown=False, optional=True)
+
+
+def _passage(document: Document) -> Passage:
+    about = document.metadata
+    found = Passage(id=str(document.id), text=document.page_content, title=about["title"], source=about["source"])
+    own = plain(about["metadata"])
+    return {**found, "metadata": own} if own else found
+
+
+# Prompts
+
+
+def talk_turns(builder: PromptBuilder, own: Sequence[Message], others: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
+    """Return the documents as system turn, the question, and the chat so far: own messages, each before the others'."""
+    described = "answer_description" in builder.components
+    form = words(builder.prompts.render("ia/form", described=described, **builder.form_slots()))
+    told = builder.prompts.render("ia/system", documents=builder.documents())
+    asked = Turn("user", blocks(builder.known([]), builder.question_of(form)))
+    turns = [*builder.system_turn(*told), asked]
+    for r, (said, heard) in enumerate(zip(own, others, strict=True)):
+        last = r == len(own) - 1
+        turns.append(own_turn(said, latest=last))
+        turns.append(builder.user("ia/reply", form, others=[MessageRef(message, latest=last) for message in heard]))
+    return tuple(turns)
+
+
+# Readers and decision
+
+
+class Exchange(NamedTuple):
+    """The questions and answers in a message."""
+
+    questions: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+def boxed(text: str) -> str | None:
+    r"""Return what the last \text{...} holds, or else the last \boxed{...}; None without either.
+
+    A \text after other words in a box is a part of them: "16 \text{ years}". Braces inside are balanced, where the
+    published code stops at the first closing one. A box with dots or the word "answer", as in a prompt, is ignored, and
+    so is one that is retracted.
+
+    >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
+    'the Orla'
+    """
+    text = UNIT.sub(r"\1\2", text)
+    found = {mark[1].lower(): mark.end() for mark in BOX.finditer(text)}
+    at = found.get("text", found.get("boxed"))
+    return None if at is None or RETRACTED.search(text, at) else _inside(text[at:])
+
+
+def _inside(text: str) -> str:
+    depth = 1
+    for at, sign in enumerate(text):
+        depth += (sign == "{") - (sign == "}")
+        if not depth:
+            return text[:at].strip()
+    return text.partition("\n")[0].strip()
+
+
+def exchange(text: str) -> Exchange:
+    """Return the #Q and #A lines of a message."""
+    lines = [(mark[1], mark[2].strip()) for mark in LINE.finditer(text)]
+    return Exchange(*(tuple(said for kind, said in lines if kind == wanted) for wanted in "QA"))
+
+
+def answered(state: Discussion) -> bool:
+    """Return True if any agent gave an answer in its form in the current round."""
+    return any(boxed(message.full_text) is not None for message in rounds_of(state, (TALK,))[-1].values())
+
+
+def by_box(run: RunContext[IA], state: Discussion) -> Decision:
+    """Decide by the most frequent answer in its form of the last round; the score is the share of right ones."""
+    rounds = rounds_of(state, (TALK,))
+    last = [rounds[-1][name] for name in run.settings.speakers()]
+    votes = [_vote(message, state, raw=run.settings.score == "raw" and not answered(state)) for message in last]
+    counting = [vote for vote in votes if vote["counts"]]
+    texts = [exchange(message.full_text) for spoken in rounds for message in spoken.values()]
+    asked, replied = (sum(len(each[i]) for each in texts) for i in (0, 1))
+    decision = majority(counting, state)
+    stated = decision["why"] if counting else "no answer in its form"
+    why = f"{stated} after round {len(rounds)}; {asked} questions asked, {replied} answered"
+    right = [kinds.right(vote["answer"], state) for vote in counting]
+    share = sum(right) / len(right) if right else 0.0
+    score = None if decision["score"] is None else share
+    return {**decision, "rule": "box", "why": why, "votes": votes, "score": score}
+
+
+def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
+    """Return the vote in a message; an empty box counts as a wrong answer, a reply without a box as an abstention."""
+    inside = boxed(message.full_text)
+    if inside is None:
+        return read_vote(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
+    return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}
+
+
+# Graph
+
+
+def another_round(state: Discussion) -> Literal["next_round", "decide"]:
+    """Continue until an agent has answered, or no round is left."""
     over = answered(state) or state["round"] + 1 >= state["settings"]["rounds"]
     return "decide" if over else "next_round"
 
@@ -64,14 +232,13 @@ def another_round(state: Any) -> Literal["next_round", "decide"]:
 def create_ia(settings: IA | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of information asymmetry. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes import ia as acts
     from sottovoce.nodes.setup import close_round
 
     settings = IA.parse(settings)
-    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_box, begin=acts.begin)
+    frame = Frame(SCHEME, settings, **inputs, rule=by_box, begin=begin)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
-        frame.act(agent, acts.talk, to="close_round")
+        frame.act(agent, talk, to="close_round")
     frame.join(
         "close_round",
         close_round,

@@ -1,19 +1,54 @@
 """The ReAct relay (SDE, arXiv 2506.19209; ReAct, Yao et al. 2022, arXiv 2210.03629).
 
 Agents take turns, one step each: a thought and an action, to which a retriever replies. Each agent reads all
-earlier steps, and the page that the last agent opened is still open. The relay ends when an agent finishes;
-if none does by the last step, there is no answer.
+earlier steps, and the page that the last agent opened is still open. The latest step is heard by the protocol,
+older ones as text, as in the published relay, unless the settings carry all. A second call completes a step that has
+no action. The relay ends when an agent finishes; if none does by the last step, there is no answer.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Unpack
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Unpack
 
 from pydantic import Field
 
+from sottovoce.agents.ask import Ask
+from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
+from sottovoce.channels.payload import Span
+from sottovoce.core.any_types import JSON
 from sottovoce.core.bounds import Agents, Few, Tokens
+from sottovoce.core.errors import RetrievalError
+from sottovoce.core.response_format import Form
+from sottovoce.environments import react
+from sottovoce.environments.react import Action, Library, Malformed, World
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
+from sottovoce.nodes.decide import decided, voted, with_unreadable
+from sottovoce.nodes.evidence import FoundPassages, evidence_of, library_of
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.shared_settings import ENCYCLOPEDIA, SEARCHED, Searching
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages
+from sottovoce.retrievers.pool import Origin
+
+if TYPE_CHECKING:
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
+
+STEP, ACTION, OBSERVE, ANSWER = "step", "action", "observe", "answer"
+ENVIRONMENT = "environment"
+MARK = re.compile(r"^\W{0,9}Action\b[ \t]*\d*[*_]*[ \t]*(?:[:.)\u2013\u2014-]|$)", re.MULTILINE | re.IGNORECASE)
+"""The beginning of an action, also as "**Action 1:**", "Action:" or "action 1 - "."""
+MADE_UP = re.compile(r"\n[^\w\n]{0,9}Observation\b[ \t]*\d*[*_]*[ \t]*:", re.IGNORECASE)
+"""The beginning of an observation that a model invents."""
+ANEW = re.compile(r"\n[^\w\n]{0,9}(?:Thought|Action|Question|Claim)\b[ \t]*\d*[*_]*[ \t]*:", re.IGNORECASE)
+"""The beginning of another step."""
+EXAMPLES = {"yes_no": ("decided", "agreed"), "number": ("counted", "found")}
+USUAL = ("compared", "traced", "found")
+OF_LABELS = {"SUPPORTS": "supported", "REFUTES": "refuted", "NOT ENOUGH INFO": "untold"}
+"""Examples that end in FEVER's labels."""
 
 
 class ReAct(Searching):
@@ -46,31 +81,224 @@ class ReAct(Searching):
     )
 
 
+class Relay(Discussion):
+    """The state of a relay."""
+
+    world: Annotated[World, RESTORED]
+    """The open page, the lookups on it, and the answer."""
+
+
+class Said(NamedTuple):
+    """One step of an agent."""
+
+    step: Message
+    action: Message | None
+    """The reply of the second call, if the first had no action."""
+
+    @property
+    def does(self) -> Action | Malformed:
+        """The action for the library."""
+        return react.parse(self.action.text) if self.action else _action_in(self.step)
+
+
+# Acts
+
+
+def begin(run: RunContext[ReAct], state: Discussion) -> Update:
+    """Start with no open page; an unknown library is refused before any model runs."""
+    library_of(run, state)
+    return {"world": react.first_state()}
+
+
+async def take_step(run: RunContext[ReAct], state: Relay, agent: Agent) -> Update:
+    """Take one step, a thought and an action; if the reply has no action, keep its thought and ask for the action.
+
+    Thoughts of small models are limited to one line, since longer ones lose the topic.
+    """
+    number, turns = state["round"] + 1, step_turns(agent.prompt_builder(state), run.settings, steps_of(state))
+    argument, most = r"[^\[\]\n]+", run.settings.step_tokens
+    ends = answer_pattern(state, otherwise=argument)  # Finish has an answer of the question's kind
+    action = Form(pattern=rf"(?:Search|Lookup)\[{argument}\]|Finish\[(?:{ends})\]", unknown=False)
+    guided = replace(action, after=f"Action {number}:", one_line=agent.wording == "sentence")
+    ask = Ask(STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
+    said = await say(run, state, agent, ask)
+    if isinstance(_action_in(said[-1]), Malformed):
+        thought = MessageRef(said[-1], ((0, len(_thought(said[-1]))),), own=True)
+        prefill = (f"Thought {number}:", thought, f"\nAction {number}:")
+        said += await say(run, state, agent, Ask(ACTION, turns, action, prefill, ("\n",), most))
+    return {"board": said, "turn": state["turn"] + 1}
+
+
+def environment(run: RunContext[ReAct], state: Relay) -> Update:
+    """Let the library perform the last step's action, and return an observation."""
+    said = steps_of(state)[-1][0]
+    library = library_of(run, state)
+    observation, world = _done(library, state, said.does)
+    who, act, text = ENVIRONMENT, OBSERVE, observation
+    if world["answer"] is not None:
+        who, act, text = said.step.agent, ANSWER, f"Answer: {world['answer']}"
+    opened = world["sentences"] is not state["world"]["sentences"]
+    evidence = _evidence(library, run.settings.library, world["title"], said) if opened else ()
+    message = run.message(state, who, act, text, order=len(run.settings.names()), evidence=evidence)
+    return {"board": [message], "world": world}
+
+
+def _evidence(library: Library, source: str, title: str | None, said: Said) -> tuple[JSON, ...]:
+    """Return the results of a search: passages, or the page of that title."""
+    agent, round = said.step.agent, said.step.round
+    if isinstance(library, FoundPassages):
+        return evidence_of(library.documents, agent, round)
+    assert isinstance(said.does, Action) and title is not None, "a page was opened"
+    origin = Origin(
+        source=source, docid=title, rank=1, score=1.0, query=said.does.argument, agent=agent, round=round, url=None
+    )
+    return ({"title": title, "origins": [origin]},)
+
+
+def _done(library: Library, state: Relay, action: Action | Malformed) -> tuple[str, World]:
+    try:
+        return react.step(library, state["world"], action)
+    except RetrievalError as error:  # a temporary failure of a service; the relay can continue
+        return f"The search failed: {error}.", state["world"]
+
+
+# Prompts
+
+
+def step_turns(
+    builder: PromptBuilder, settings: ReAct, steps: Sequence[tuple[Said, Message | None]]
+) -> tuple[Turn, ...]:
+    """Return the list of actions, examples, the question, and all steps so far with their observations."""
+    passages = settings.search == "passages"
+    told = builder.prompts.render("react/relay", agents=settings.agents, steps=settings.steps, passages=passages)
+    seen = [
+        (
+            number,
+            _step_parts(said, builder.agent, settings, latest=number == len(steps)),
+            MessageRef(observation, latest=False),
+        )
+        for number, (said, observation) in enumerate(steps, 1)
+        if observation is not None
+    ]
+    asked = blocks(builder.known([], _examples(builder, passages=passages)), _question(builder, seen))
+    return (*builder.system_turn(*told), Turn("user", asked))
+
+
+def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
+    """Return all steps in order, each with its observation; None if it is not there yet."""
+    rounds: dict[int, dict[str, Message]] = {}
+    for message in current_messages(state):
+        rounds.setdefault(message.round, {})[message.act] = message
+    return [(Said(found[STEP], found.get(ACTION)), found.get(OBSERVE)) for found in rounds.values() if STEP in found]
+
+
+def _question(builder: PromptBuilder, seen: Sequence[tuple[int, list[Part], MessageRef]]) -> tuple[Part, ...]:
+    """Return form, question and steps; the steps follow the question as in the examples, so that a model continues."""
+    described = "answer_description" in builder.components
+    form = words(builder.prompts.render("react/form", described=described, **builder.form_slots()))
+    about = {**builder.slots(), "form": form, "claim": bool(_of_claims(builder)), "trajectory": seen}
+    return builder.prompts.render("react/question", **about)
+
+
+def _examples(builder: PromptBuilder, *, passages: bool) -> list[str]:
+    """Return the worked examples, whose endings fit the question's kind, if they are switched on."""
+    if "demonstrations" not in builder.components:
+        return []
+    names = _of_claims(builder) or EXAMPLES.get(builder.kind, USUAL)
+    return [words(builder.prompts.render(f"react/{name}", passages=passages)) for name in names]
+
+
+def _of_claims(builder: PromptBuilder) -> tuple[str, ...]:
+    """Return the examples that end in the question's labels; none if these are not FEVER's."""
+    labels = (
+        [label.strip().upper() for label in builder.question.get("choices") or []] if builder.kind == "label" else []
+    )
+    return tuple(name for label, name in OF_LABELS.items() if label in labels) if {*labels} <= {*OF_LABELS} else ()
+
+
+def _step_parts(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
+    """Return a step for another agent; of two replies, the thought of the first and the action of the second."""
+
+    def part(message: Message, *spans: Span) -> MessageRef:
+        carried = message if latest or settings.carry == "all" else replace(message, payload=None)
+        return MessageRef(carried, spans, latest, own=message.agent == hearer)
+
+    if said.action is None:
+        return [part(said.step)]
+    number, thought, action = said.step.round + 1, _thought(said.step), said.action
+    return [
+        f"Thought {number}:",
+        part(said.step, (0, len(thought))),
+        f"\nAction {number}:",
+        part(action, (0, len(action.text))),
+    ]
+
+
+# Readers of a step
+
+
+def _action_in(step: Message) -> Action | Malformed:
+    """Return the action after the first "Action 3:", or else the first one; invented observations are ignored."""
+    text = MADE_UP.split(step.text, maxsplit=1)[0]
+    marked = MARK.search(text)
+    return react.parse(ANEW.split(text[marked.end() :], maxsplit=1)[0] if marked else text)
+
+
+def _thought(step: Message) -> str:
+    """Return the text of a step before its action, or before invented observations and steps."""
+    text = MADE_UP.split(step.text, maxsplit=1)[0]
+    marked = MARK.search(text)
+    return ANEW.split(text[: marked.start()] if marked else text, maxsplit=1)[0].rstrip()
+
+
+# Decision
+
+
+def by_finish(run: RunContext[ReAct], state: Discussion) -> Decision:
+    """Decide by the answer of the agent that finished; without one there is no answer."""
+    said = [step for step, _ in steps_of(state)]
+    unread = sum(isinstance(step.does, Malformed) for step in said), len(said), "steps hold no action"
+    second, last = (
+        sum(each.action is not None for each in said),
+        next((each for each in current_messages(state) if each.act == ANSWER), None),
+    )
+    repaired = f"; {second} of them took a second call" if second else ""
+    if last is None:
+        why = f"nobody finished within {len(said)} steps: no answer{repaired}"
+        return with_unreadable(decided("finish", why, [], [], state, (None,)), *unread)
+    vote = voted(last, state)
+    no_answer = "" if vote["counts"] else ", and no answer could be read"
+    why = f"{last.agent} finished in step {len(said)}{no_answer}{repaired}"
+    decision = decided("finish", why, [], [vote], state, (vote["answer"],))
+    return with_unreadable({**decision, "by": last.agent}, *unread)
+
+
+# Graph
+
+
 def whose_turn(state: State) -> str:
     """Return the agent of this step: one step each, and the first agent again after the last."""
     return f"agent_{state['round'] % state['settings']['agents'] + 1}"
 
 
-def another_step(state: Any) -> Literal["next_round", "decide"]:
+def another_step(state: Relay) -> Literal["next_round", "decide"]:
     """Continue until an agent finishes, or no step is left; a step is a round."""
-    from sottovoce.nodes.react import finished
-
-    return "decide" if finished(state) or state["round"] + 1 >= state["settings"]["steps"] else "next_round"
+    finished = state["world"]["answer"] is not None  # also with an empty answer
+    return "decide" if finished or state["round"] + 1 >= state["settings"]["steps"] else "next_round"
 
 
 def create_react(settings: ReAct | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a relay. Models by agent name may be local or hosted; else see `GraphInputs`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes import react as acts
 
     settings = ReAct.parse(settings)
-    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_finish, begin=acts.begin, state=acts.Relay)
+    frame = Frame(SCHEME, settings, **inputs, rule=by_finish, begin=begin, state=Relay)
     frame.graph.add_conditional_edges("next_round", whose_turn, settings.speakers())
     for agent in settings.speakers():
-        frame.act(agent, acts.take_step, to="environment")
+        frame.act(agent, take_step, to="environment")
     frame.join(
         "environment",
-        frame.step(acts.environment),
+        frame.step(environment),
         to=another_step,
         labels={"next_round": "steps left", "decide": "finished, or last step"},
     )

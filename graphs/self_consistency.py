@@ -5,14 +5,22 @@ This is the Majority@k baseline of Du et al. and CIPHER; as in `single`, every s
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from pydantic import Field, model_validator
 
+from sottovoce.agents.ask import WORDS
 from sottovoce.core.bounds import Samples
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
+from sottovoce.nodes.evidence import with_evidence
+from sottovoce.nodes.say import answer
 from sottovoce.nodes.shared_settings import Alone, Voting
+from sottovoce.nodes.state import Discussion, Update
+
+if TYPE_CHECKING:
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
 
 
 class SelfConsistency(Alone, Voting):
@@ -35,11 +43,14 @@ class SelfConsistency(Alone, Voting):
         return self
 
 
+async def in_words(run: RunContext[SelfConsistency], state: Discussion, agent: Agent) -> Update:
+    """Answer as text under every protocol: a mean embedding leaves nothing to sample."""
+    return await answer(run, state, agent, WORDS)
+
+
 def create_self_consistency(settings: SelfConsistency | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of k samples. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes.evidence import with_evidence
-    from sottovoce.nodes.say import in_words
 
     settings = SelfConsistency.parse(settings)
     frame = Frame(SCHEME, settings, **inputs, begin=with_evidence)

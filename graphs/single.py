@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
+from sottovoce.nodes.evidence import with_evidence
+from sottovoce.nodes.say import answer
 from sottovoce.nodes.settings import Documents
 from sottovoce.nodes.shared_settings import Alone
 
@@ -41,8 +43,6 @@ class Single(Alone):
 def create_single(settings: Single | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a single agent. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes.evidence import with_evidence
-    from sottovoce.nodes.say import answer
 
     settings = Single.parse(settings)
     (agent,) = settings.speakers()

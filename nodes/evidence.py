@@ -12,8 +12,6 @@ from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.react import Library, Page, Pages, key, paragraphs
-from sottovoce.graphs.react import ReAct
-from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Passage, Question, passages_of
 from sottovoce.nodes.shared_settings import DOCUMENTS, ENCYCLOPEDIA, Pooled
 from sottovoce.nodes.state import Discussion, Update
@@ -23,6 +21,7 @@ from sottovoce.retrievers.pool import Evidence, Origin, Pool
 if TYPE_CHECKING:
     from langchain_core.documents import Document
 
+    from sottovoce.nodes.context import RunContext
     from sottovoce.retrievers import Passage as Piece
     from sottovoce.retrievers import PassageRetriever
     from sottovoce.retrievers.bm25 import BM25Index
@@ -213,7 +212,7 @@ class FoundPassages:
         return []
 
 
-def library_of(run: RunContext[ReAct], question: Question) -> Library:
+def library_of(run: RunContext[Any], question: Question) -> Library:
     """Return the library of a run; libraries other than the question's documents are opened once.
 
     Raises:

@@ -281,8 +281,3 @@ async def answer(run: RunContext[Any], state: Discussion, agent: Agent, protocol
     known["documents"] = run.settings.dealt(state.get("documents") or [])
     turns = agent.prompt_builder(known, None).independent()
     return {"board": await say_answer(run, state, agent, Ask("answer", turns, protocol=protocol))}
-
-
-async def in_words(run: RunContext[Any], state: Discussion, agent: Agent) -> Update:
-    """Answer as text under every protocol: a mean embedding leaves nothing to sample."""
-    return await answer(run, state, agent, WORDS)

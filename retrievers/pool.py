@@ -15,14 +15,16 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NotRequired
+from typing import TYPE_CHECKING, NotRequired
 
-from langchain_core.documents import Document
 from typing_extensions import TypedDict
 
 from sottovoce.core.any_types import JSON
 from sottovoce.retrievers.bm25 import UNSPACED, spaced
 from sottovoce.retrievers.passage import Value, key_of, plain
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
 
 
 class Origin(TypedDict):

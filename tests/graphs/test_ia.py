@@ -11,8 +11,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.samples import about_the_world
-from sottovoce.graphs.ia import IA, create_ia
-from sottovoce.nodes.ia import boxed, exchange
+from sottovoce.graphs.ia import IA, boxed, create_ia, exchange
 from tests.graphs.support import Recording, board, calls, heard, lonely_loaded
 from tests.tables import each_row
 

@@ -15,11 +15,10 @@ from sottovoce.core.registry import Registry
 from sottovoce.datasets.samples import about_the_world
 from sottovoce.environments.encyclopedia import LABELS, Asked, questions
 from sottovoce.environments.react import Malformed
-from sottovoce.graphs.react import ReAct, create_react
+from sottovoce.graphs.react import ReAct, Said, create_react, step_turns, steps_of
 from sottovoce.models import Rows
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import passages_of
-from sottovoce.nodes.react import Said, step_turns, steps_of
 from sottovoce.prompts.render import Prompts
 from sottovoce.retrievers import RETRIEVERS, Hit, Passage
 from tests.graphs.support import Once, Recording, board, lonely_loaded

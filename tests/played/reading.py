@@ -11,10 +11,11 @@ from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.thoughts import split
 from sottovoce.environments import react
-from sottovoce.nodes import ia, mad, madra_readers, reconcile
+from sottovoce.graphs import ia
+from sottovoce.graphs.react import _action_in
+from sottovoce.nodes import mad, madra_readers, reconcile
 from sottovoce.nodes.decide import read_vote
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.react import _action_in
 from sottovoce.prompts import kinds
 
 REPLIES = Path(__file__).with_name("replies")

@@ -11,11 +11,10 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.datasets.samples import about_the_world
 from sottovoce.environments.react import Action
 from sottovoce.graphs.madra import MADRA, create_madra
-from sottovoce.graphs.react import ReAct, create_react
+from sottovoce.graphs.react import ReAct, create_react, steps_of
 from sottovoce.models import LoadedModel
 from sottovoce.nodes.madra import AGREE, SELECT
 from sottovoce.nodes.madra_readers import selected
-from sottovoce.nodes.react import steps_of
 from tests.graphs.support import board as board_of
 
 pytestmark = pytest.mark.real
