@@ -193,7 +193,10 @@ class CacheOptions(LayerOptions):
         "its reply, or of both. If not set: prompt for kv, both for thoughts.",
     )
     layer_share: float = Field(
-        default=1.0, gt=0, le=1, description="kv, thoughts: share of layers to hand over; of the others one position."
+        default=1.0,
+        gt=0,
+        le=1,
+        description="kv, thoughts: share of layers to hand over; of all others only one position.",
     )
     layer_alpha: float = Field(
         default=1.0,
@@ -233,7 +236,9 @@ class GraftOptions(HeardOptions):
         "If not set: at 26/32 of the depth.",
     )
     layer_to: Few | None = Field(
-        default=None, ge=1, description="graft: decoder layer that it enters in the receiver. If not set: likewise."
+        default=None,
+        ge=1,
+        description="graft: decoder layer, 0-based, that it enters in the receiver. If not set: at 26/32 of the depth.",
     )
     merge: Merge = Field(
         default="replace", description="graft: it replaces the receiver's state, is added to it, or averaged with it."

@@ -110,7 +110,7 @@ class Scheduler:
             self._steps = None
 
     def _prompts(self) -> Batch:
-        """Return one chunk of the unread prompts, divided among them."""
+        """Return the next chunk of all unread prompts together, each with its part of the positions."""
         first, sequences = self.decoding, self.running[self.decoding :]
         chunk = max((MAX_PREFILL_TOKENS if first else MAX_PREFILL_TOKENS * IDLE_PREFILL_FACTOR) // len(sequences), 1)
         if self._limits.exact or self._network.attention.alone:

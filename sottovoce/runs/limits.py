@@ -29,7 +29,7 @@ class Limits(Checked):
         description="Stop after this many seconds (counted from the start or the last resume).",
     )
     token_limit: Count | None = Field(default=None, gt=0, description="Stop after this many tokens, read and written.")
-    call_limit: Count | None = Field(default=None, gt=0, description="Stop after this many calls of models.")
+    call_limit: Count | None = Field(default=None, gt=0, description="Stop after this many model calls.")
 
     workers: str | None = Field(
         default=None,
