@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
@@ -191,7 +192,12 @@ class PromptBuilder:
 
     def user(self, prompt: str, form: str | None = None, **slots: object) -> Turn:
         """Return a later turn of a chat: a prompt, then the question again and the request for the answer's form."""
-        return Turn("user", blocks(self.prompts.render(prompt, **slots), self.question_of(form, again=True)))
+        asked = self._asked_again if form is None else self.question_of(form, again=True)
+        return Turn("user", blocks(self.prompts.render(prompt, **slots), asked))
+
+    @cached_property
+    def _asked_again(self) -> tuple[Part, ...]:
+        return self.question_of(again=True)
 
     def slots(self) -> dict[str, object]:
         """Return the question as this agent reads it, and the choices with letters."""

@@ -15,6 +15,7 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import PayloadError, RecordError, UsageError, command
+from sottovoce.core.event_loop import may_wait
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models
 from sottovoce.nodes.settings import Settings
@@ -126,6 +127,7 @@ class Runner:
 
     async def run(self, graph: AnyState) -> None:
         """Run all unfinished discussions, or as many as the limits allow."""
+        may_wait()  # for files: this loop is ours
         if self._run.unfinished and (why := self._reached()):
             self.over = why  # a resumed run makes no call beyond its limit
             return
