@@ -17,11 +17,10 @@ from sottovoce.core.trust import Allow, Allowed
 from sottovoce.graphs.compiled import FIRST, DiscussionGraph
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.act import Act, Node, Step, key_of, node, plain
-from sottovoce.nodes.context import Contexts, GivenModels
+from sottovoce.nodes.context import Contexts, GivenModels, as_model
 from sottovoce.nodes.decide import Rule, by_majority
 from sottovoce.nodes.monitor_node import Effect, approval, checked, checked_together, deferred, reset_pending
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.runnable_model import as_model
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.setup import Begin, deciding, next_round, nothing, setup
 from sottovoce.nodes.state import RESTORED, Discussion, outcome_of

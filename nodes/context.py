@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
+from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
 
 from sottovoce.agents.ask import WORDS
@@ -25,9 +28,10 @@ from sottovoce.agents.parameters import Refused
 from sottovoce.agents.person import BEGINNING, Person
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
-from sottovoce.core.any_types import AnyState, Unimported
+from sottovoce.core.any_types import AnyState, Unimported, Untyped
 from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.event_loop import beside
+from sottovoce.core.text import shortened
 from sottovoce.core.trust import Allowed
 from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.option_groups import OF_SAMPLING
@@ -321,3 +325,42 @@ def _check_same(settings: AnySettings, context: Mapping[str, AnyState]) -> None:
             f"the context asks for other settings than this discussion was opened with: {'; '.join(differences)}; "
             "resume it with its own, or start a new discussion"
         )
+
+
+class RunnableModel(BaseChatModel):
+    """Any runnable from messages to a message as a chat model, such as a compiled agent with tools of its own.
+
+    It hears and speaks words, as a hosted model does; the settings of models (temperature, ...) are its own. A graph
+    takes and returns `messages`.
+    """
+
+    # Any: pydantic would validate a Runnable's own type parameters
+    runnable: Any
+
+    @property
+    def _llm_type(self) -> str:
+        return "runnable"
+
+    def _generate(self, messages: list[BaseMessage], *args: Untyped, **kwargs: Untyped) -> ChatResult:
+        return self._result(self.runnable.invoke(self._input(messages)))
+
+    async def _agenerate(self, messages: list[BaseMessage], *args: Untyped, **kwargs: Untyped) -> ChatResult:
+        return self._result(await self.runnable.ainvoke(self._input(messages)))
+
+    def _input(self, messages: list[BaseMessage]) -> Untyped:
+        return {"messages": messages} if isinstance(self.runnable, Pregel) else messages
+
+    def _result(self, result: Any) -> ChatResult:  # Any: what the runnable returned
+        last = (result.get("messages") or [None])[-1] if isinstance(result, Mapping) else result
+        if not isinstance(last, BaseMessage | str):
+            raise UsageError(f"a runnable agent returned {shortened(repr(result))}; expected a message, or `messages`")
+        said = last if isinstance(last, AIMessage) else AIMessage(last if isinstance(last, str) else str(last.text))
+        return ChatResult(generations=[ChatGeneration(message=said)])
+
+
+def as_model(model: Any) -> Any:  # Any: as a user gave it
+    """Return a runnable as a chat model, a mapping with its runnables so, and anything else as it is."""
+    if isinstance(model, Mapping):
+        return {name: as_model(each) for name, each in model.items()}
+    runs = isinstance(model, Runnable) and not isinstance(model, BaseChatModel)
+    return RunnableModel(runnable=model) if runs else model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
@@ -12,11 +13,11 @@ from sottovoce.core.any_types import AnyState, JSONValue, Unimported
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, concluded, rounds_of
-from sottovoce.nodes.uncertainty import entropy_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import without_marks
 
 if TYPE_CHECKING:
+    from sottovoce.channels.store import PayloadStore
     from sottovoce.nodes.context import RunContext
 
 NUMBERS = "No One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve".split()
@@ -168,6 +169,22 @@ def _with_entropy(run: RunContext[Any], state: Discussion, message: Message, vot
         return vote
     entropy = entropy_of(source, vote["answer"], run.agent(vote["agent"]).store)
     return vote if entropy is None else {**vote, "entropy": entropy}
+
+
+def entropy_of(message: Message, answer: str, store: PayloadStore | None) -> float | None:
+    """Return the mean entropy, in nats, over the tokens that state an answer: its last mention, or the whole reply.
+
+    None for hosted models, people and rules. Raises a PayloadError if the payload is missing or damaged.
+    """
+    if message.latent is None:
+        return None
+    payload = message.latent.load(store)
+    if "entropy" not in payload.tensors:
+        return None
+    mentions = re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", message.text, re.IGNORECASE)
+    spans = [each.span() for each in mentions][-1:] or [(0, len(message.text))]
+    entropies = payload.tensors["entropy"][payload.tokens(spans)]
+    return round(float(entropies.mean()), 4) if len(entropies) else None
 
 
 def voted(message: Message, state: Discussion, read: Read = read_vote) -> Vote:

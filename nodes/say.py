@@ -14,8 +14,7 @@ from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.response_format import Form
-from sottovoce.nodes.edges import carries_all
-from sottovoce.nodes.hearing import escalated, hearing, with_thoughts
+from sottovoce.nodes.hearing import carries_all, escalated, hearing, with_thoughts
 from sottovoce.nodes.probes import donated, with_donors
 from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question

@@ -13,8 +13,7 @@ from sottovoce.core.any_types import AnyState, JSONValue
 from sottovoce.nodes.act import Node, Step, plain
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import Rule
-from sottovoce.nodes.edges import check_alone, check_edges
-from sottovoce.nodes.hearing import check_escalation
+from sottovoce.nodes.hearing import check_alone, check_edges, check_escalation
 from sottovoce.nodes.probes import check_probes
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.state import Discussion, Update, marked

@@ -27,8 +27,8 @@ from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import Decode
 from sottovoce.monitors.training import chances, equal_resets, game_gains
+from sottovoce.nodes.guard import Decoders, features_of_acts, finished
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.uncertainty import Decoders, features_of_acts, finished
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run

@@ -21,7 +21,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.event_loop import wait
 from sottovoce.models import Ids, LoadedModel, assemble
 from sottovoce.monitors.settings import Measure
-from sottovoce.nodes.uncertainty import features_of_acts
+from sottovoce.nodes.guard import features_of_acts
 from tests.chats import DEEPSEEK, LLAMA_3, QWEN_3
 from tests.support import requested, tiny_model
 from tests.thinkers import R1, TEXT, THOUGHTS, harmony, thinker

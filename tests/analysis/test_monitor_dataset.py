@@ -13,7 +13,7 @@ from sottovoce.channels.message import Message
 from sottovoce.graphs.react import ReAct
 from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.monitors.settings import Measure
-from sottovoce.nodes.uncertainty import features_of_acts
+from sottovoce.nodes.guard import features_of_acts
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all

@@ -16,11 +16,10 @@ from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.scheme import Graph, Scheme
-from sottovoce.nodes.decide import majority, read_vote
+from sottovoce.nodes.decide import entropy_of, majority, read_vote
 from sottovoce.nodes.say import answer
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Decision, Vote
-from sottovoce.nodes.uncertainty import entropy_of
 from tests.graphs.support import Recording, board, debating, held, lonely_loaded
 from tests.tables import each_row
 

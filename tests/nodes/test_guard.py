@@ -22,10 +22,9 @@ from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import of_payload
-from sottovoce.nodes.guard import Guard, chance, spent
+from sottovoce.nodes.guard import Guard, chance, decoder_of, spent
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
-from sottovoce.nodes.uncertainty import decoder_of
 from sottovoce.runs.manifest import new_manifest
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Unsure, state_of

@@ -13,7 +13,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.context import Contexts
-from sottovoce.nodes.edges import check_edges
+from sottovoce.nodes.hearing import check_edges
 from tests.graphs.support import KEYS, QUESTION, board
 from tests.nodes.test_monitor_node import SCRIPTS, THREAD, model_of
 
