@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from threading import Lock, Thread
 from typing import ParamSpec, TypeVar, cast
 from weakref import WeakSet
@@ -52,7 +52,7 @@ async def _outcome(coroutine: Coroutine[object, object, T]) -> tuple[T | None, E
         return None, error
 
 
-def iterate(items: AsyncIterator[T]) -> Iterator[T]:
+def iterate(items: AsyncIterator[T]) -> Generator[T]:
     """Yield the items of an async generator, which runs on our loop."""
 
     async def following() -> tuple[T, ...]:

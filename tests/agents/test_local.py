@@ -1,0 +1,100 @@
+"""A local agent replies past LangChain; what an application put on its own model still sees and serves each call."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.caches import InMemoryCache
+from langchain_core.callbacks import BaseCallbackHandler, get_usage_metadata_callback
+from langchain_core.rate_limiters import InMemoryRateLimiter
+
+from sottovoce.agents.chat_model import is_observed
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels.message import Message
+from sottovoce.channels.store import PayloadStore
+from sottovoce.graphs.debate import Debate, create_debate
+from tests.support import tiny_loaded
+
+QUESTION = {"question": "What is 14 + 3?"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PayloadStore:
+    return PayloadStore(tmp_path)
+
+
+def model(store: PayloadStore, **more: Any) -> HookedChatModel:
+    return HookedChatModel(protocol="sde", preloaded=tiny_loaded(), store=store, max_tokens=6, **more)
+
+
+def graph(chat: HookedChatModel) -> Any:
+    return create_debate(Debate(rounds=2, answer_turn="off"), models=chat).compile()
+
+
+def said(state: Any) -> list[Any]:
+    """What was said and how; rounding may change the tensors, and what ran before how much is computed anew."""
+    messages = [Message.from_dict(each) for each in state["board"]]
+    return [
+        (each.place, each.text, each.notes, each.source, each.order, sorted(each.stats), each.stats["tokens_out"])
+        for each in messages
+    ]
+
+
+class Heard(BaseCallbackHandler):
+    def __init__(self) -> None:
+        self.started, self.ended, self.tokens = 0, 0, 0
+
+    def on_chat_model_start(self, *args: Any, **about: Any) -> None:
+        self.started += 1
+
+    def on_llm_new_token(self, *args: Any, **about: Any) -> None:
+        self.tokens += 1
+
+    def on_llm_end(self, *args: Any, **about: Any) -> None:
+        self.ended += 1
+
+
+class Own(HookedChatModel):
+    counted: list[int] = []  # noqa: RUF012  # a pydantic field, copied for each model
+
+    async def _agenerate(self, *args: Any, **kwargs: Any) -> Any:
+        self.counted.append(1)
+        return await super()._agenerate(*args, **kwargs)
+
+
+def test_a_listener_sees_every_call_and_the_messages_stay_as_they_are(store: PayloadStore) -> None:
+    alone, heard = said(graph(model(store)).invoke(QUESTION)), Heard()
+
+    with get_usage_metadata_callback() as usage:
+        listened = said(graph(model(store)).invoke(QUESTION, {"callbacks": [heard]}))
+
+    assert listened == alone and (heard.started, heard.ended) == (4, 4)
+    assert sum(each["output_tokens"] for each in usage.usage_metadata.values()) == 24
+
+
+def test_what_an_application_puts_on_its_model_still_works(store: PayloadStore) -> None:
+    alone = said(graph(model(store)).invoke(QUESTION))
+    own = Own(protocol="sde", preloaded=tiny_loaded(), store=store, max_tokens=6)
+    listened = model(store, callbacks=[Heard()])
+    cache, limiter = InMemoryCache(), InMemoryRateLimiter(requests_per_second=1e6, max_bucket_size=1e6)
+    limiter.available_tokens = 9.0  # it refuses nothing, and counts
+
+    for each in (own, listened, model(store, cache=cache), model(store, rate_limiter=limiter)):
+        assert is_observed(each, {}) and said(graph(each).invoke(QUESTION)) == alone
+
+    assert len(own.counted) == len(cache._cache) == 4 and limiter.available_tokens != 9.0
+    assert listened.callbacks[0].ended == 4  # type: ignore[index, union-attr]  # the one above
+    assert not is_observed(model(store), {}) and is_observed(model(store), {"callbacks": [Heard()]})
+
+
+async def test_sync_calls_in_a_running_loop_and_in_threads_say_what_async_ones_say(store: PayloadStore) -> None:
+    debate = graph(model(store))
+    alone = said(await debate.ainvoke(QUESTION))
+
+    with ThreadPoolExecutor(3) as threads:
+        found = list(threads.map(lambda _: said(debate.invoke(QUESTION)), range(3)))
+
+    assert found == [alone] * 3 and said(debate.invoke(QUESTION)) == alone
