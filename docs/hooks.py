@@ -13,7 +13,7 @@ from sottovoce.core.any_types import Untyped
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("graphs", "nodes", "agents", "environments", "monitors", "prompts", "retrievers", "channels", "models")
 ROOMS += ("experiments",)  # at the root; the others are in sottovoce/
-ROOMS += tuple(f"sottovoce/{room}" for room in ("settings", "datasets", "runs", "verify", "analysis", "report"))
+ROOMS += tuple(f"sottovoce/{room}" for room in ("datasets", "runs", "verify", "analysis", "report"))
 ROOMS += ("sottovoce/cli", "sottovoce/core")
 OUTSIDE = {"models/bundled/README.md": "card.md", "models/README.md": "families.md"}
 """Files of other folders that are also pages."""
