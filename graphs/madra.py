@@ -3,19 +3,46 @@
 Evidence is pooled once. In each round every debater selects from the pool and then talks: in parallel in the first
 round, later one after another, each hearing the latest messages. After every round a judge decides whether they
 agree; when they do, or after the last round, a summarizer states the answer.
+
+Others hear the debaters' talk by the protocol. Replies that nobody hears are text: choices of evidence, the judge's
+and the summarizer's. The paper's code was not published, and its prompts are pictures; these prompts are new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Unpack
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 from pydantic import Field
 
+from sottovoce.agents.ask import WORDS, Ask
+from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.bounds import Agents, Few, Rounds, Tokens
 from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
+from sottovoce.nodes.decide import decided, majority, voted
+from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
+from sottovoce.nodes.madra_readers import (
+    AGREED,
+    CHOSEN,
+    agree,
+    read_vote,
+    reading,
+    selected,
+    selection_form,
+    verdict,
+)
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.question import Passage, shown
+from sottovoce.nodes.say import noted, say, say_answer
 from sottovoce.nodes.shared_settings import Pooled
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
+from sottovoce.retrievers.pool import Pool, merged
+
+if TYPE_CHECKING:
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
 
 
 class MADRA(Pooled):
@@ -48,6 +75,214 @@ class MADRA(Pooled):
         return ["judge", "summarizer"]
 
 
+# Acts
+
+
+SELECT, AGREE, SUMMARISE = "select", "agree", "summarise"
+JUDGE, SUMMARIZER = "judge", "summarizer"
+
+
+class Madra(Discussion):
+    """The state of MADRA."""
+
+    evidence: Annotated[Pool, merged]
+    """All evidence that was found, with its origins."""
+    numbers: Annotated[list[str], RESTORED]
+    """The keys of the pieces that debaters are shown, by number; a number never changes."""
+
+
+# Acts
+
+
+def begin(run: RunContext[MADRA], state: Discussion) -> Update:
+    """Start with an empty pool."""
+    return {"evidence": {}, "numbers": []}
+
+
+def retrieve(run: RunContext[MADRA], state: Madra) -> Update:
+    """Search for evidence: once, or with `search_again` before every round."""
+    before = state["numbers"]
+    searches = _searches(run.settings, state)
+    if not searches:
+        return {}
+    found = search(run, state, searches, state["round"])
+    pool = merged(state["evidence"], found.pool)
+    keys = numbers(run.settings, found, pool, before)
+    message = evidence_message(run, state, pool, keys, found, first=len(before))
+    return {"evidence": found.pool, "numbers": keys, "board": [message]}
+
+
+async def talk(run: RunContext[MADRA], state: Madra, agent: Agent) -> Update:
+    """Let a debater choose its evidence and then talk; others hear only the talk."""
+    offered, builder = passages(state["evidence"], state["numbers"]), _view(state, agent)
+    messages, places = list[Message](), [*range(len(offered))]
+    if run.settings.self_selection and offered:
+        *before, picked = await _select(run, state, agent, builder, offered)
+        places = selected(picked.full_text, len(offered), run.settings.most) or []
+        chosen = ", ".join(_titled(place, offered[place]) for place in places)
+        messages = [*before, noted(picked, f"chose {chosen or 'no evidence'}")]
+    evidence = [(place, offered[place]) for place in places]
+    own, others = _latest(state, run.settings.speakers(), agent.name)
+    ask = Ask("revise" if state["round"] else "answer", talk_turns(builder, evidence, own, others))
+    messages += await say_answer(
+        run, state, agent, ask, reading, is_read=False
+    )  # unless the summarizer's cannot be read
+    simultaneous = state["round"] == 0
+    return {"board": messages} if simultaneous else {"board": messages, "turn": state["turn"] + 1}
+
+
+async def judge(run: RunContext[MADRA], state: Madra, agent: Agent) -> Update:
+    """Ask the judge if the debaters' answers of this round agree, and once more if it gives no verdict."""
+    turns = judge_turns(_view(state, agent), _spoken(run.settings, state))
+    ask = Ask(AGREE, turns, AGREED, protocol=WORDS)
+
+    def validate(message: Message) -> str:
+        return "" if verdict(message.full_text) is not None else "it says neither yes nor no"
+
+    return {"board": await say(run, state, agent, ask, validate=validate, requested="[Yes] or [No]")}
+
+
+async def summarise(run: RunContext[MADRA], state: Madra, agent: Agent) -> Update:
+    """Return the summarizer's answer to the question."""
+    builder, answers = _view(state, agent), _spoken(run.settings, state)
+    request = builder.prompts.render("madra/summarise", others=[MessageRef(message) for message in answers])
+    system = builder.system_turn(*builder.prompts.render("madra/summarizer"))
+    turns = (*system, Turn("user", blocks(request, builder.question_of())))
+    return {"board": await say_answer(run, state, agent, Ask(SUMMARISE, turns, protocol=WORDS), reading)}
+
+
+async def _select(
+    run: RunContext[MADRA], state: Madra, agent: Agent, builder: PromptBuilder, offered: Sequence[Passage]
+) -> list[Message]:
+    """Return a debater's choice of evidence, which is requested once more if it names none."""
+    most = run.settings.most
+
+    def validate(message: Message) -> str:
+        chosen = selected(message.full_text, len(offered), most)
+        return "" if chosen is not None else f'it has no line "{CHOSEN}" with numbers or [No Found]'
+
+    turns, form = select_turns(builder, offered, most), selection_form(len(offered), most)
+    ask = Ask(SELECT, turns, form, max_tokens=run.settings.select_tokens, protocol=WORDS)
+    if not builder.steps:
+        ask = replace(ask, response_format=replace(form, after="", spaced=True), prefill=CHOSEN, stop=("\n",))
+    return await say(run, state, agent, ask, validate=validate, requested=f"{CHOSEN} [0] [1], or {CHOSEN} [No Found]")
+
+
+def _searches(settings: MADRA, state: Madra) -> list[Search]:
+    if not settings.sources():
+        return []
+    if state["round"] == 0:
+        return [Search(state["question"])]
+    if not settings.search_again:
+        return []
+    spoken = rounds_of(state, ("answer", "revise"))[-2]
+    return [Search(spoken[name].full_text, name) for name in settings.speakers() if spoken[name].full_text.strip()]
+
+
+def _view(state: Madra, agent: Agent) -> PromptBuilder:
+    """Return the builder of the question without its documents, which agents can only search."""
+    known = state.copy()
+    known["documents"] = []
+    return agent.prompt_builder(known)
+
+
+# Prompts
+
+
+def select_turns(builder: PromptBuilder, offered: Sequence[Passage], most: int) -> tuple[Turn, ...]:
+    """Return all passages with their numbers, the question, and the request to choose.
+
+    The request repeats their titles: a small model chooses what is near, and "[No Found]" if nothing else is.
+    """
+    titles = [_titled(number, passage) for number, passage in enumerate(offered)]
+    request = builder.prompts.render("madra/select", titles=titles, most=most, steps=builder.steps)
+    asked = blocks(_passages("passages", builder, enumerate(offered)), builder.question_of(""), request)
+    return (*_debater(builder), Turn("user", asked))
+
+
+def talk_turns(
+    builder: PromptBuilder, evidence: Iterable[tuple[int, Passage]], own: Message | None, others: Sequence[Message]
+) -> tuple[Turn, ...]:
+    """Return the evidence with its numbers, the last messages of others and its own, the question and the usual form.
+
+    The paper asks for brackets, which small models echo ("the answer is in square brackets"). Here the prompt does
+    not ask for them, but they are read.
+    """
+    heard = [MessageRef(message) for message in others]
+    said = (
+        builder.prompts.render("madra/talk", others=heard, own=MessageRef(own, own=True) if own else "")
+        if others
+        else ()
+    )
+    asked = blocks(builder.known([]), _passages("evidence", builder, evidence), said, builder.question_of())
+    return (*_debater(builder), Turn("user", asked))
+
+
+def judge_turns(builder: PromptBuilder, answers: Sequence[Message]) -> tuple[Turn, ...]:
+    """Return the question and the answers."""
+    request = builder.prompts.render("madra/agree", others=[MessageRef(message) for message in answers])
+    system = builder.system_turn(*builder.prompts.render("madra/judge"))
+    return (*system, Turn("user", blocks(builder.question_of(""), request)))
+
+
+def _debater(builder: PromptBuilder) -> list[Turn]:
+    return builder.system_turn(*builder.prompts.render("madra/debater"))
+
+
+def _passages(prompt: str, builder: PromptBuilder, evidence: Iterable[tuple[int, Passage]]) -> Sequence[Part]:
+    found = [shown(passage, number) for number, passage in evidence]
+    return builder.prompts.render(f"madra/{prompt}", passages=found) if found else ()
+
+
+def _latest(state: Madra, order: Sequence[str], agent: str) -> tuple[Message | None, list[Message]]:
+    """Return an agent's own last answer, and the others' in order; those of this round if they spoke already."""
+    rounds = rounds_of(state, ("answer", "revise"))
+    if state["round"] == 0:  # in parallel: nobody hears anybody, whatever the order
+        return None, []
+    before, now = rounds[-2:]
+    last = {name: now.get(name) or before[name] for name in order}
+    return last[agent], [last[name] for name in order if name != agent]
+
+
+def _spoken(settings: MADRA, state: Madra) -> list[Message]:
+    spoken = rounds_of(state, ("answer", "revise"))[-1]
+    return [spoken[name] for name in settings.speakers()]
+
+
+# Decisions
+
+
+def agreed(state: Discussion) -> bool:
+    """Return True if the judge found that the debaters agree in the current round."""
+    message = said(state, JUDGE, state["round"], (AGREE,))
+    return message is not None and agree(message.full_text)
+
+
+def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
+    """Decide by the summarizer's answer; if it cannot be read, by most of the debaters' last answers."""
+    votes = [voted(message, state, read_vote) for message in _spoken(run.settings, state)]
+    message, round, agrees = said(state, SUMMARIZER, state["round"], (SUMMARISE,)), state["round"] + 1, agreed(state)
+    assert message is not None, "the summarizer speaks last"
+    answer = voted(message, state, read_vote)["answer"]
+    how = f"they agreed in round {round}" if agrees else f"they never agreed in {counted(round, 'round')}"
+    if answer is None:
+        decision = majority(votes, state)
+        return {
+            **decision,
+            "why": f"{how}; the summarizer's answer could not be read: {decision['why']}",
+            "agreed": agrees,
+        }
+    shown: list[Vote] = [{**vote, "counts": False} for vote in votes]
+    return {**decided(SUMMARIZER, how, [], shown, state, (answer,)), "by": SUMMARIZER, "agreed": agrees}
+
+
+def _titled(number: int, passage: Passage) -> str:
+    return f"[{number}] {passage.get('title') or passage['text'][:60]}"
+
+
+# Graph
+
+
 def who_begins(debaters: list[str]) -> Callable[[State], list[str]]:
     """Return a router to all debaters in the first round, and to the first debater later."""
     return lambda state: debaters if state["round"] == 0 else debaters[:1]
@@ -58,13 +293,11 @@ def who_follows(following: str) -> Callable[[State], str]:
     return lambda state: "close_round" if state["round"] == 0 else following
 
 
-AGREED = {"next_round": "not agreed", "summarise": "agreed, or last round"}
+ENDS = {"next_round": "not agreed", "summarise": "agreed, or last round"}
 
 
 def after_judge(state: Any) -> Literal["next_round", "summarise"]:
     """Continue until the debaters agree, or no round is left."""
-    from sottovoce.nodes.madra import agreed
-
     over = agreed(state) or state["round"] + 1 >= state["settings"]["rounds"]
     return "summarise" if over else "next_round"
 
@@ -72,21 +305,20 @@ def after_judge(state: Any) -> Literal["next_round", "summarise"]:
 def create_madra(settings: MADRA | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of MADRA. Names in `models`: debaters, "judge", "summarizer"."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes import madra as acts
     from sottovoce.nodes.setup import close_round
 
     settings = MADRA.parse(settings)
     debaters = settings.speakers()
-    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_summarizer, begin=acts.begin, state=acts.Madra)
+    frame = Frame(SCHEME, settings, **inputs, rule=by_summarizer, begin=begin, state=Madra)
     frame.graph.add_edge("next_round", "retrieve")
-    frame.graph.add_node("retrieve", frame.step(acts.retrieve))
+    frame.graph.add_node("retrieve", frame.step(retrieve))
     frame.graph.add_conditional_edges("retrieve", who_begins(debaters), debaters)
     for debater, following in zip(debaters, [*debaters[1:], "close_round"], strict=True):
         ends = dict.fromkeys([following, "close_round"])
-        frame.act(debater, acts.talk, role="debater", to=who_follows(following), ends=[*ends])
+        frame.act(debater, talk, role="debater", to=who_follows(following), ends=[*ends])
     frame.join("close_round", close_round, to="judge")
-    frame.act("judge", acts.judge, role="judge", to=after_judge, labels=AGREED)
-    frame.act("summarise", acts.summarise, agent="summarizer", role="summarizer", to="decide")
+    frame.act("judge", judge, role="judge", to=after_judge, labels=ENDS)
+    frame.act("summarise", summarise, agent="summarizer", role="summarizer", to="decide")
     return frame.graph
 
 

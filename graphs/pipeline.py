@@ -1,21 +1,34 @@
 """Pipeline (LatentMAS, arXiv 2511.20639): agents prepare an answer, mostly without words, and the last one gives it.
 
 Sequential: planner, critic, refiner and judge speak one after another. Hierarchical: specialists work on the question
-in parallel, and a summariser hears all of them. In words these are the paper's TextMAS.
+in parallel, and a summariser hears all of them. In words these are the paper's TextMAS: a stage hears all messages
+before it (Gen-Verse/LatentMAS, methods/text_mas.py). Of messages without words it hears only the last, as there too:
+its sender has read the ones before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import ClassVar, Literal, Unpack
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Unpack
 
 from pydantic import Field, model_validator
 
+from sottovoce.agents.ask import Ask
+from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.bounds import Agents
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
+from sottovoce.nodes.decide import by_last
+from sottovoce.nodes.prompt_builder import PromptBuilder
+from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.state import Discussion, Update, rounds_of
+
+if TYPE_CHECKING:
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
 
 STAGES = ("planner", "critic", "refiner")
 SPECIALISTS = ("calculator", "researcher", "analyst")
@@ -71,11 +84,64 @@ class Pipeline(Settings):
         return self
 
 
+# Acts
+
+
+ACTS: Final[Mapping[str, str]] = {"planner": "plan", "critic": "critique", "refiner": "refine"}
+"""The acts of the stages of a sequential pipeline."""
+CONTRIBUTE: Final = "contribute"
+
+
+async def pass_on(run: RunContext[Pipeline], state: Discussion, agent: Agent) -> Update:
+    """Return the message of a stage, which hears the ones before; it needs no words."""
+    builder, spoken = agent.prompt_builder(state), _spoken(run, state)
+    request = words(builder.prompts.render(f"pipeline/{ACTS[agent.name]}"))
+    ask = Ask(ACTS[agent.name], turns_of(builder, spoken, request), silent=True)
+    return {"board": await say(run, state, agent, ask), "turn": state["turn"] + 1}
+
+
+async def contribute(run: RunContext[Pipeline], state: Discussion, agent: Agent) -> Update:
+    """Return the message of a specialist, which hears nobody; it needs no words."""
+    builder = agent.prompt_builder(state)
+    request = words(builder.prompts.render("pipeline/contribute", role=agent.name))
+    return {"board": await say(run, state, agent, Ask(CONTRIBUTE, turns_of(builder, [], request), silent=True))}
+
+
+async def answer(run: RunContext[Pipeline], state: Discussion, agent: Agent) -> Update:
+    """Return the answer of the judge or summariser, in words."""
+    turns = turns_of(agent.prompt_builder(state), _spoken(run, state))
+    return {"board": await say_answer(run, state, agent, Ask("answer", turns, protocol="nl"))}
+
+
+def turns_of(builder: PromptBuilder, spoken: Sequence[Message], request: str | None = None) -> tuple[Turn, ...]:
+    """Return messages without words, then a full turn with the others; it ends with the request, or the answer's form.
+
+    Of the stages without words only the last one is heard.
+    """
+    quoted = [(_named(message), MessageRef(message)) for message in spoken if message.text]
+    wordless = [MessageRef(message) for message in spoken if not message.text]
+    if any(message.act != CONTRIBUTE for message in spoken):
+        wordless = wordless[-1:]
+    said = builder.prompts.render("pipeline/heard", statements=quoted, final=request is None)
+    return (*builder.system_turn(), Turn("user", (*wordless, *builder.full_turn(request, discussion=said))))
+
+
+def _spoken(run: RunContext[Pipeline], state: Discussion) -> list[Message]:
+    """Return the messages of the agents before the last, in the order of the settings."""
+    spoken = rounds_of(state, (*ACTS.values(), CONTRIBUTE))[-1]
+    return [spoken[agent] for agent in run.settings.speakers() if agent in spoken]
+
+
+def _named(message: Message) -> str:
+    return message.agent.replace("_", " ")
+
+
+# Graph
+
+
 def create_pipeline(settings: Pipeline | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a pipeline. Names in `models`: the agents, and "judge" or "summariser"."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes import pipeline as acts
-    from sottovoce.nodes.decide import by_last
     from sottovoce.nodes.setup import close_round
 
     settings = Pipeline.parse(settings)
@@ -84,13 +150,13 @@ def create_pipeline(settings: Pipeline | None = None, **inputs: Unpack[GraphInpu
     if settings.shape == "sequential":
         frame.graph.add_edge("next_round", speakers[0])
         for agent, following in pairwise([*speakers, last]):
-            frame.act(agent, acts.pass_on, role=agent, to=following)
+            frame.act(agent, pass_on, role=agent, to=following)
     else:
         frame.join("close_round", close_round, to=last)
         for agent in speakers:  # in parallel
             frame.graph.add_edge("next_round", agent)
-            frame.act(agent, acts.contribute, role="specialist", to="close_round")
-    frame.act(last, acts.answer, role=last, to="decide")
+            frame.act(agent, contribute, role="specialist", to="close_round")
+    frame.act(last, answer, role=last, to="decide")
     return frame.graph
 
 

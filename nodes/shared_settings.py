@@ -14,7 +14,6 @@ from sottovoce.nodes.settings import Documents, Settings, pairs
 Control = Literal["none", "own", "empty", "filler", "decoy"]
 Escalate = Literal["never", "disagreement", "uncertainty"]
 Order = Literal["others_first", "own_first"]
-SECRETARY = "secretary"
 ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
 SEARCHED = Names("retriever", (ENCYCLOPEDIA, DOCUMENTS))
 

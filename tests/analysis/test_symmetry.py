@@ -18,10 +18,10 @@ from sottovoce.graphs import NAMES, scheme
 from sottovoce.graphs.cmd import CMD
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.mad import MAD
+from sottovoce.graphs.reconcile import Sample, Samples
 from sottovoce.models import assemble
 from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.reconcile import Sample, Samples
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.render import Prompts
 from tests.support import tiny_model, tiny_tokenizer

@@ -15,11 +15,10 @@ import sottovoce.graphs.discussion
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.core.errors import UsageError
-from sottovoce.graphs.cmd import CMD, create_cmd, grouped
+from sottovoce.graphs.cmd import CMD, answer_turns, create_cmd, discuss_turns, grouped
+from sottovoce.graphs.debate import average
 from sottovoce.graphs.discussion import MesSync, create_discussion
-from sottovoce.nodes.cmd import answer_turns, discuss_turns
 from sottovoce.nodes.context import Models
-from sottovoce.nodes.debate import average
 from sottovoce.nodes.decide import read_vote, viewpoints
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question

@@ -14,9 +14,9 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import ContextOverflow, ProtocolError
-from sottovoce.graphs import NAMES, scheme
+from sottovoce.graphs import NAMES, mad, scheme
 from sottovoce.models import Rows
-from sottovoce.nodes import cmd, mad
+from sottovoce.nodes import secretary
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Vote, rounds_of
@@ -121,7 +121,7 @@ def turns_of_others(name: str, state: State) -> tuple[Turn, ...]:
         spoke = [agent for agent in rounds[-1] if agent not in OTHERS]
         # Whatever they said: a tie of them all.
         tied: list[Vote] = [{"agent": agent, "answer": str(i), "counts": True} for i, agent in enumerate(spoke)]
-        return cmd.secretary_turns(view, rounds[-1], tied)
+        return secretary.secretary_turns(view, rounds[-1], tied)
     return (mad.moderator_turns if name == "moderator" else mad.candidates_turns)(view, order, rounds)
 
 

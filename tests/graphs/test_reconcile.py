@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
-from sottovoce.nodes.reconcile import read_vote
+from sottovoce.graphs.reconcile import read_vote
 from sottovoce.prompts.structured import recalibrated
 from tests.graphs.support import built, calls, heard, held
 from tests.tables import each_row

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
-from sottovoce.nodes import mad, reconcile
+from sottovoce.graphs import mad, reconcile
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Document, Question
 from sottovoce.prompts import SHIPPED

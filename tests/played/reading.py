@@ -11,9 +11,9 @@ from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.thoughts import split
 from sottovoce.environments import react
-from sottovoce.graphs import ia
+from sottovoce.graphs import ia, mad, reconcile
 from sottovoce.graphs.react import _action_in
-from sottovoce.nodes import mad, madra_readers, reconcile
+from sottovoce.nodes import madra_readers
 from sottovoce.nodes.decide import read_vote
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds

@@ -12,8 +12,8 @@ from sottovoce.environments.govsim.talk import read_limit, read_tons, read_utter
 from sottovoce.environments.whodunit.actions import WORDINGS, Malformed, Role, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.experiments.files import examples_of, shipped
-from sottovoce.graphs import ia
-from sottovoce.nodes import mad, madra_readers, reconcile
+from sottovoce.graphs import ia, mad, reconcile
+from sottovoce.nodes import madra_readers
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import NAMES, SHIPPED, kinds

@@ -10,10 +10,9 @@ import pytest
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.datasets.samples import about_the_world
 from sottovoce.environments.react import Action
-from sottovoce.graphs.madra import MADRA, create_madra
+from sottovoce.graphs.madra import AGREE, MADRA, SELECT, create_madra
 from sottovoce.graphs.react import ReAct, create_react, steps_of
 from sottovoce.models import LoadedModel
-from sottovoce.nodes.madra import AGREE, SELECT
 from sottovoce.nodes.madra_readers import selected
 from tests.graphs.support import board as board_of
 

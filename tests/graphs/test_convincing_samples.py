@@ -10,9 +10,8 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
-from sottovoce.graphs.reconcile import ReConcile
+from sottovoce.graphs.reconcile import ReConcile, Sample, Samples, begin, read_samples, samples_for, stated
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.reconcile import Sample, Samples, begin, read_samples, samples_for, stated
 from sottovoce.nodes.state import Discussion
 from tests.graphs.support import built, calls, held
 
