@@ -7,7 +7,7 @@ from math import factorial
 from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.core.errors import UsageError
-from sottovoce.core.text import counted, one_line
+from sottovoce.core.text import counted, one_line, say
 from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.nodes.settings import Settings
@@ -73,8 +73,8 @@ def show_symmetry(name: str, settings: Settings) -> None:
         "others": others and f"{others}: fixed; only agents are permuted",
         "left out": unrolled.left_out,
     }
-    print(f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}")
-    print("\n".join(f"{name:15}{text}" for name, text in rows.items() if text))
+    say(f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}")
+    say("\n".join(f"{name:15}{text}" for name, text in rows.items() if text))
 
 
 commands.add_command(SchemeCommands("draw", "Draw a scheme's graph.", draw))
