@@ -117,7 +117,8 @@ def start(*arguments: object, **streams: Path | str) -> ForkServerProcess:
 
 def wait_for_messages(process: ForkServerProcess, folder: Path) -> None:
     """Return once a run has a message, however long a busy machine takes."""
-    while not (folder / "log.jsonl").exists() or not load_run(folder).spoken:
+    log = folder / "log.jsonl"  # it is created empty, so its first line may come later
+    while not log.exists() or b"\n" not in log.read_bytes() or not load_run(folder).spoken:
         assert process.is_alive(), "the command ended before its first message"
         time.sleep(0.05)
 
