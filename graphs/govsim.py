@@ -4,29 +4,70 @@ Agents state a month's wishes in parallel and in private; then the fish are shar
 about that harvest (each speaker names the next), the talk is summarized, each agent takes notes, and the wishes for
 the next month follow, if there is one. So agents also talk in the month of a collapse. A watch judges all wishes of a
 month together. A harvest cannot be undone: a reset returns to the beginning of the round, the talk after the harvest.
+
+An agent's memory has the latest events: the report, the summary of the talk with the agreed limit, and its own
+notes. The authors retrieve memories by recency, importance and similarity; this memory has only those that they
+always include. Others hear only the utterance in a reply to the talk; nobody hears notes and wishes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 from pydantic import Field
 
+from sottovoce.agents.ask import WORDS, Ask
+from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.bounds import Few, Tokens
 from sottovoce.core.errors import UsageError
+from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
 from sottovoce.environments import Split
 from sottovoce.environments.govsim import fishery
-from sottovoce.environments.govsim.fishery import Game, read_game, starts
-from sottovoce.environments.govsim.talk import MESSAGES
+from sottovoce.environments.govsim.fishery import (
+    Allocation,
+    Game,
+    World,
+    ended,
+    first_state,
+    is_harvested,
+    is_over,
+    lake_after,
+    measures,
+    own_catch,
+    read_game,
+    report,
+    starts,
+)
+from sottovoce.environments.govsim.talk import (
+    MESSAGES,
+    next_speaker,
+    read_limit,
+    read_summary,
+    read_tons,
+    read_utterance,
+    tons_pattern,
+)
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme
+from sottovoce.nodes.decide import with_unreadable
 from sottovoce.nodes.option_groups import Per
-from sottovoce.nodes.question import Question
+from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
+from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.say import ANSWER_PREFILL, noted, say
 from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages, said
 
+if TYPE_CHECKING:
+    from sottovoce.nodes.agent import Agent
+    from sottovoce.nodes.context import RunContext
+
+TALK, SUMMARISE, LIMIT, REFLECT, WISH, HARVEST = "talk", "summarise", "limit", "reflect", "wish", "harvest"
+"""The acts; the summary and the harvest are also names of nodes."""
+SUMMARIZER, LAKE = "summarizer", "lake"
 FISHERS = (*fishery.AGENTS, "Anna", "Paul", "Rose", "Mark", "Lucy")
 
 
@@ -52,7 +93,7 @@ class GovSim(Settings):
         default=100, ge=1, description="Tons of fish in the first month, which is also the most that the lake can hold."
     )
     collapse: Few = Field(default=5, ge=1, description="All fish die out if fewer tons are left after a harvest.")
-    allocation: fishery.Allocation = Field(
+    allocation: Allocation = Field(
         default="stochastic",
         description="How fish are shared out when agents want more than there is: stochastic (ton by ton, at random) "
         "or proportional.",
@@ -74,7 +115,7 @@ class GovSim(Settings):
 
     def others(self) -> list[str]:
         """Return the summarizer of each talk."""
-        return ["summarizer"]
+        return [SUMMARIZER]
 
     def role_of(self, agent: str) -> str:
         """Return the role of an agent."""
@@ -91,20 +132,20 @@ class GovSim(Settings):
         same = {name: getattr(game, name) for name in ("months", "start", "collapse", "allocation", "language")}
         self.check_levers({**same, "newcomer": game.newcomer_after})
 
-    def seated(self, stored: Mapping[str, JSONValue]) -> fishery.Game:
+    def seated(self, stored: Mapping[str, JSONValue]) -> Game:
         """Return a stored game with its agents replaced by those of the run, in order.
 
         Raises:
             UsageError: it is not a game, or has another number of agents.
         """
-        game, speakers = fishery.Game.model_validate(stored), self.speakers()
+        game, speakers = Game.model_validate(stored), self.speakers()
         if (found := len(game.agents)) != len(speakers):
             raise UsageError(f"the game has {found} agents, but there are {len(speakers)}; use --agents {found}")
         return game.model_copy(update={"agents": speakers})
 
-    def game(self, seed: str) -> fishery.Game:
+    def game(self, seed: str) -> Game:
         """Return the game of these settings; a UsageError if it cannot be played."""
-        return fishery.Game(
+        return Game(
             start=self.start,
             seed=seed,
             agents=self.speakers(),
@@ -116,73 +157,254 @@ class GovSim(Settings):
         )
 
 
-SUMMARISE, REFLECTS, WISHES = "summarise", "{}_reflects", "{}_wishes"
+class Fishery(Discussion):
+    """The state of a game."""
+
+    world: Annotated[World, RESTORED]
+    """The month, the lake, and all harvests."""
+
+
+# Acts
+
+
+def begin(run: RunContext[GovSim], state: Discussion) -> Update:
+    """Start the question's game; without one, that of the settings, seeded by the run's seed and the question's id.
+
+    Raises:
+        UsageError: it is not a game, or has another number of agents.
+    """
+    given, settings = state.get("game"), run.settings
+    game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else settings.seated(given)
+    return {"game": game.model_dump(mode="json"), "world": first_state(game)}
+
+
+async def talk(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
+    """Return one utterance, which names the next speaker or ends the talk."""
+    there = present(state)
+    others = "|".join(each for each in there if each != agent.name)
+    form = Form(pattern=rf"(?:yes|no)\nNext: (?:{others})", after="Done:", unknown=False)
+    ask = Ask(TALK, talk_turns(state, agent), form)
+    *before, message = await say(run, state, agent, ask)
+    utterance = read_utterance(message.full_text, there)
+    named = f"names {utterance.following}" if utterance.following else "names nobody"
+    note = "ends the talk" if utterance.done else named
+    return {"board": [*before, noted(message, note)], "turn": state["turn"] + 1}
+
+
+async def summarise(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
+    """Return a one-sentence summary of the talk, and the agreed limit, both as text; the talk is heard by protocol."""
+    builder, most = agent.prompt_builder(state), game_of(state).start
+    board = await say(run, state, agent, Ask(SUMMARISE, _summary_turns(run, builder, state, SUMMARISE), protocol=WORDS))
+    ask = Ask(LIMIT, _summary_turns(run, builder, state, LIMIT), protocol=WORDS)
+    board += await say(run, state, agent, _answering(ask, builder, f"N/A|{tons_pattern(most)}"))
+    return {"board": board, "turn": state["turn"] + 1}
+
+
+async def reflect(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
+    """Ask for a plan and for things to remember, in free text that nobody else reads."""
+    builder = agent.prompt_builder(state)
+    turns = _with_rules(state, builder, _talk(state, builder), builder.prompts.render("govsim/reflect"))
+    return {"board": await say(run, state, agent, Ask(REFLECT, turns, protocol=WORDS))}
+
+
+async def wish(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
+    """Ask for the tons that an agent wants, in private; an unreadable reply counts as 0."""
+    builder, month, pool = agent.prompt_builder(state), state["world"]["month"], state["world"]["pool"]
+    lake = builder.prompts.render("govsim/lake", month=month, pool=pool)
+    form = words(builder.prompts.render("govsim/wish", pool=pool, steps=builder.steps))
+    memory = _memory(state, builder, state["round"])
+    turns = _with_rules(state, builder, memory, lake, builder.question_of(form))
+    ask = _answering(Ask(WISH, turns, protocol=WORDS), builder, tons_pattern(pool))
+    *before, message = await say(run, state, agent, ask, validate=_unreadable, retries=0)
+    tons = read_tons(message.full_text)
+    return {"board": [*before, noted(message, f"wants {tons or 0} tons")]}
+
+
+def next_month(run: RunContext[GovSim], state: Fishery) -> Update:
+    """Let the fish double, unless the game is over."""
+    game, world = game_of(state), state["world"]
+    if not is_harvested(world):
+        raise UsageError(f"month {world['month']} was not harvested; resume the run from an earlier step")
+    after = world if is_over(game, world) else fishery.next_month(game, world)
+    return {"world": after, "turn": state["turn"] + 1}
+
+
+def harvest(run: RunContext[GovSim], state: Fishery) -> Update:
+    """Share out the fish according to the agents' wishes. This cannot be undone."""
+    game, wanted = game_of(state), {each.agent: read_tons(each.full_text) for each in wishes(state)}
+    if is_harvested(state["world"]) or set(wanted) != set(present(state)):
+        raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
+    world = fishery.harvest(game, state["world"], wanted)
+    done, turn = world["harvests"][-1], state["turn"] + 1
+    message = run.message(state, LAKE, HARVEST, report(done), attempt=0, turn=turn, notes=lake_after(game, done))
+    return {"board": [message], "world": world, "turn": turn, "marks": []}
+
+
+def wishes(state: Fishery) -> list[Message]:
+    """Return the wishes of this month."""
+    return [each for each in current_messages(state) if each.act == WISH and each.round == state["round"]]
+
+
+def game_of(state: Discussion) -> Game:
+    """Return the game in the state."""
+    return Game.model_validate(state["game"])
+
+
+def present(state: Fishery) -> list[str]:
+    """Return the agents that are present in the current month."""
+    return game_of(state).present(state["world"]["month"])
+
+
+def _spoken(state: Fishery) -> list[Message]:
+    return [each for each in current_messages(state) if each.act == TALK and each.round == state["round"]]
+
+
+def _unreadable(message: Message) -> str:
+    return "" if read_tons(message.full_text) is not None else "it holds no number of tons, and counts as 0"
+
+
+# The forms of replies
+
+
+def _answering(ask: Ask, builder: PromptBuilder, pattern: str) -> Ask:
+    """Constrain the answer's line to a pattern, after free reasoning; without steps the reply is only the answer."""
+    if builder.steps:
+        return replace(ask, response_format=Form(pattern=pattern, after=ANSWER_PREFILL, unknown=False))
+    form = Form(pattern=pattern, spaced=True, unknown=False)
+    return replace(ask, response_format=form, prefill=ANSWER_PREFILL, stop=("\n",))
+
+
+# Prompts
+
+
+def talk_turns(state: Fishery, agent: Agent) -> tuple[Turn, ...]:
+    """Return the memory of the previous talk, the harvest, and the talk about it so far."""
+    builder, others = agent.prompt_builder(state), [each for each in present(state) if each != agent.name]
+    asked = builder.prompts.render("govsim/talk", others=others)
+    return _with_rules(state, builder, _memory(state, builder, state["round"] - 1), _talk(state, builder), asked)
+
+
+def _with_rules(state: Fishery, builder: PromptBuilder, *parts: Sequence[Part]) -> tuple[Turn, ...]:
+    game = game_of(state)
+    others = [each for each in present(state) if each != builder.agent]
+    system = builder.prompts.render("govsim/fisher", me=builder.agent, others=others, start=game.start)
+    return (*builder.system_turn(*system), Turn("user", blocks(builder.known([]), *parts)))
+
+
+def _memory(state: Fishery, builder: PromptBuilder, round: int) -> tuple[Part, ...]:
+    """Return an agent's memory of a round and the harvest before it; empty if it was absent."""
+    note = said(state, builder.agent, round, (REFLECT,))
+    if note is None:
+        return ()
+    summary, limit = (said(state, SUMMARIZER, round, (act,)) for act in (SUMMARISE, LIMIT))
+    done = state["world"]["harvests"][round - 1]
+    own = f" {own_catch(done, builder.agent)}" if builder.agent in done["caught"] else ""
+    return builder.prompts.render(
+        "govsim/memory",
+        harvest=f"{report(done)}{own}",
+        summary_text=read_summary(summary.full_text) if summary else "",
+        limit=read_limit(limit.full_text) if limit else None,
+        notes=note.full_text.strip(),
+    )
+
+
+def _talk(state: Fishery, builder: PromptBuilder) -> tuple[Part, ...]:
+    """Return the harvest, and the utterances about it: the part of each reply that is meant for others."""
+    game, done = game_of(state), state["world"]["harvests"][-1]
+    own = own_catch(done, builder.agent) if builder.agent in done["caught"] else ""
+    spoken = [[each.agent, _utterance(state, each, builder.agent)] for each in _spoken(state)]
+    slots = {"report": report(done), "own": own, "trajectory": spoken, "talks": game.language}
+    return builder.prompts.render("govsim/talk_so_far", **slots)
+
+
+def _utterance(state: Fishery, message: Message, hearer: str) -> MessageRef | str:
+    span = read_utterance(message.full_text, present(state)).span
+    start, end = (at - len(message.begun) for at in span)
+    return MessageRef(message, ((start, end),), own=message.agent == hearer) if start < end else ""
+
+
+def _summary_turns(run: RunContext[GovSim], builder: PromptBuilder, state: Fishery, act: str) -> tuple[Turn, ...]:
+    asked = blocks(_talk(state, builder), builder.prompts.render(f"govsim/{act}", steps=builder.steps))
+    return (*builder.system_turn(), Turn("user", asked))
+
+
+# Decision
+
+
+def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
+    """Return the number of months that the fish lasted; the score is 1 if they lasted for all."""
+    game, world = game_of(state), state["world"]
+    went, left = ended(game, world), counted(world["harvests"][-1]["left"], "ton")
+    lasted = f"the fish lasted all {counted(game.months, 'month')}"
+    died = f"the fish died out in month {went.months} of {game.months}"
+    wanted = [read_tons(each.full_text) for each in current_messages(state) if each.act == WISH]
+    decision: Decision = {
+        "answer": counted(went.months, "month"),
+        "rule": "survival",
+        "why": f"{lasted if went.survived else died}, with {left} left",
+        "votes": [],
+        "score": float(went.survived),
+        "measures": measures(went) | {"resets": len(state["epochs"])},
+    }
+    return with_unreadable(decision, wanted.count(None), len(wanted), "wishes could not be read, and count as 0 tons")
+
+
+# Graph
+
+
+REFLECTS, WISHES = "{}_reflects", "{}_wishes"
 """Names of nodes; the nodes of the talk have their agents' names."""
-
-
 OVER = {SUMMARISE: "the talk is over", "decide": "the game is over"}
 
 
-def who_begins(state: Any) -> list[str]:
+def who_begins(state: Any) -> list[str]:  # Any: LangGraph takes a type of state here for another schema
     """Begin the first month with wishes, and every other round with the talk, or with notes in games without talk."""
-    from sottovoce.nodes.govsim import game_of
-
     if state["round"] == 0:
         return _all(state, WISHES)
     return [who_follows(state)] if game_of(state).language else _all(state, REFLECTS)
 
 
-def who_follows(state: Any) -> str:
+def who_follows(state: Fishery) -> str:
     """Return the agent that the last speaker named, or the summary when the talk is over."""
-    from sottovoce.nodes.govsim import speaker_of
+    spoken, there = _spoken(state), present(state)
+    last = read_utterance(spoken[-1].full_text, there) if spoken else None
+    most = int(state["settings"]["utterances"]) + 1
+    return next_speaker(there, [each.agent for each in spoken], last, most) or SUMMARISE
 
-    return speaker_of(state) or SUMMARISE
 
-
-def all_reflect(state: Any) -> list[str]:
+def all_reflect(state: Fishery) -> list[str]:
     """Return the note-taking nodes of all agents present in this month."""
     return _all(state, REFLECTS)
 
 
-def another_month(state: Any) -> list[str]:
+def another_month(state: Fishery) -> list[str]:
     """Return the wishing nodes of all agents present, or the decision when the game is over."""
-    from sottovoce.nodes.govsim import game_over
-
-    return ["decide"] if game_over(state) else _all(state, WISHES)
+    return ["decide"] if is_over(game_of(state), state["world"]) else _all(state, WISHES)
 
 
 def create_govsim(settings: GovSim | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of a game. Names in `models`: the agents (John, Kate, ...), "summarizer"."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes import govsim as acts
 
     settings = GovSim.parse(settings)
     agents = settings.speakers()
-    reflects, wishes = [REFLECTS.format(each) for each in agents], [WISHES.format(each) for each in agents]
-    frame = Frame(SCHEME, settings, **inputs, rule=acts.by_survival, begin=acts.begin, state=acts.Fishery)
-    frame.graph.add_conditional_edges("next_round", who_begins, [*wishes, *agents, *reflects])
+    thinking, wishing = [REFLECTS.format(each) for each in agents], [WISHES.format(each) for each in agents]
+    frame = Frame(SCHEME, settings, **inputs, rule=by_survival, begin=begin, state=Fishery)
+    frame.graph.add_conditional_edges("next_round", who_begins, [*wishing, *agents, *thinking])
     for agent in agents:
-        frame.act(
-            agent, acts.talk, role="speaker", to=who_follows, ends=[*agents, SUMMARISE], watched=False, labels=OVER
-        )
-    frame.act(
-        SUMMARISE, acts.summarise, agent="summarizer", role="summarizer", to=all_reflect, ends=reflects, watched=False
-    )
-    for agent, node in zip(agents, reflects, strict=True):
-        frame.act(node, acts.reflect, agent=agent, role="thinker", to="next_month", watched=False)
-    frame.join("next_month", frame.step(acts.next_month), to=another_month, ends=["decide", *wishes], labels=OVER)
-    frame.join("harvest", frame.step(acts.harvest), to="next_round", together=acts.wishes)
-    for agent, node in zip(agents, wishes, strict=True):
-        frame.act(
-            node, acts.wish, agent=agent, role="fisher", to="harvest", watched=False, effect=lambda update: acts.HARVEST
-        )
+        frame.act(agent, talk, role="speaker", to=who_follows, ends=[*agents, SUMMARISE], watched=False, labels=OVER)
+    frame.act(SUMMARISE, summarise, agent=SUMMARIZER, role=SUMMARIZER, to=all_reflect, ends=thinking, watched=False)
+    for agent, node in zip(agents, thinking, strict=True):
+        frame.act(node, reflect, agent=agent, role="thinker", to="next_month", watched=False)
+    frame.join("next_month", frame.step(next_month), to=another_month, ends=["decide", *wishing], labels=OVER)
+    frame.join("harvest", frame.step(harvest), to="next_round", together=wishes)
+    for agent, node in zip(agents, wishing, strict=True):
+        frame.act(node, wish, agent=agent, role="fisher", to="harvest", watched=False, effect=lambda update: HARVEST)
     return frame.graph
 
 
-def _all(state: Any, node: str) -> list[str]:
+def _all(state: Fishery, node: str) -> list[str]:
     """Return a node for each agent present in this month."""
-    from sottovoce.nodes.govsim import present
-
     return [node.format(agent) for agent in present(state)]
 
 

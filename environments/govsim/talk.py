@@ -72,6 +72,11 @@ def read_tons(text: str) -> int | None:
     return 0 if marker["minus"] else int(marker["tons"].replace(",", "")[:DIGITS])
 
 
+def tons_pattern(most: int) -> str:
+    """Return the pattern of "N tons" for N from 0 to `most`."""
+    return f"(?:{'|'.join(map(str, range(most + 1)))}) tons"
+
+
 def last_marked(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     """Return the last match; matches at the start of a line take precedence."""
     return max(pattern.finditer(text), key=place, default=None)

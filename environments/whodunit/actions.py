@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from sottovoce.core.response_format import Form
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.prompts.structured import Structured, read_objects
 
@@ -136,6 +137,11 @@ LONGEST = 60  # characters of a value, which is published
 MARKED = re.compile(r"\baction\b[\s*_`]{0,8}:[\s*_`>]{0,16}(?:json[\w]{0,4}\s{0,8})?\Z", re.IGNORECASE)
 """End of a text before an action: "Action:", in any emphasis, optionally followed by a fence."""
 BEFORE = 48  # characters before an object that are searched for its mark
+ACTION, OBJECT = "Action:", "{"
+"""The beginning of the action's line: with the label, if the prompt asks for it, or without."""
+THOUGHTS = r'"thoughts": "(?:[^"\\]|\\["\\/bfnrt])*", '
+SIGNS = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
+"""Characters with a meaning in patterns; `re.escape` would also escape spaces, which is specific to Python."""
 
 
 @dataclass(frozen=True)
@@ -286,6 +292,32 @@ class _Reader:
         if key in self.said.missing:
             raise _Wrong(f'"{key}" {self.said.missing[key]}, and this action needs it.')
         return self.said.values[key]
+
+
+def form(role: Role, game: Game, wording: Wording, facts: int, request: str = ACTION) -> Form:
+    """Return the form of a reply's action: each action with the keys that it needs, after free thoughts.
+
+    It begins as the prompt's `request` says. It is a pattern, since OpenAI accepts no schema of several objects:
+    hosted models write freely, and their replies are read as they are.
+    """
+    person, number = wording.person, _one_of(range(1, game.suspect_count + 1))
+    one = f'"{person}": {number}'
+    several = rf'"{person}": \[{number}(?:, {number}){{0,{game.suspect_count - 1}}}\]'
+    asked = "|".join(f'"property": "{name}", "value": "{_one_of(game.values(name))}"' for name in game.names)
+    claimed = "|".join(rf"{name}\-{_one_of(game.values(name))}" for name in game.names)
+    actions = {
+        "accuser": (f"{one}, (?:{asked})", "", one),
+        "intel": (r'"value": "(?:yes|no)"', f'"value": "(?:{claimed})", {several}'),
+        "peer": (f'"fact": {_one_of(range(1, facts + 1))}', one, ""),
+    }[role]
+    keys = "|".join(f"{action}{', ' if needs else ''}{needs}" for action, needs in enumerate(actions, 1))
+    after, brace = (ACTION, r"\{") if ACTION in request else (OBJECT, "")
+    return Form(pattern=rf'{brace}(?:{THOUGHTS})?"action": (?:{keys})\}}', after=after, unknown=False)
+
+
+def _one_of(values: Iterable[object]) -> str:
+    escaped = [SIGNS.sub(r"\\\g<0>", str(value)) for value in values]
+    return f"(?:{'|'.join(escaped)})"
 
 
 def is_of_intel(value: str, names: Collection[str]) -> bool:

@@ -9,7 +9,8 @@ returns a new one. It also records what agents could know by the truth, and thei
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
 from sottovoce.environments.whodunit.actions import Action, Wording, clause, fact, is_of_intel, listed, question
 from sottovoce.environments.whodunit.games import Game, fitting
@@ -17,6 +18,17 @@ from sottovoce.environments.whodunit.knowledge import Claim, Done, Request, Worl
 
 RETRIES = 20
 """Most retries after an unreadable reply, each with one line that says what was wrong."""
+VALUES = re.compile(r'"action"\s*:[^{}]*(?=\})')
+"""An action from its number to the end of its object."""
+KEYS: dict[str, tuple[str, ...]] = {
+    "ask": ("person", "property", "value"),
+    "ask_general": (),
+    "award": ("person",),
+    "answer": ("value",),
+    "broad": ("value", "person"),
+    "share": ("fact",),
+}
+"""The keys of an action that are published."""
 
 
 def first_state(game: Game) -> World:
@@ -67,6 +79,19 @@ def step(game: Game, world: World, agent: str, action: Action, wording: Wording)
         best=max(_best(game, world, agent, action), impact),
     )
     return published, {**after, "done": [*world["done"], done]}
+
+
+def values_in(text: str, keys: Collection[str], place: tuple[int, int]) -> tuple[int, int] | None:
+    """Return the span of an action's values in its object; None if thoughts or other keys are among them.
+
+    >>> text = 'Hm. Action: {"action": 3, "character": 2}'
+    >>> text[slice(*values_in(text, ["action", "character"], (12, len(text))))]
+    '"action": 3, "character": 2'
+    """
+    found = VALUES.search(text, *place)
+    if found is None or not set(re.findall(r'"(\w+)"\s*:', found[0])) <= {*keys}:
+        return None
+    return found.start(), found.start() + len(found[0].rstrip())
 
 
 def _published(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, dict[str, object]]:

@@ -13,12 +13,11 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.whodunit.actions import Malformed, described, fact, read
+from sottovoce.environments.whodunit.actions import Malformed, described, fact, form, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
-from sottovoce.graphs.whodunit import WhoDunit, create_whodunit, draw_games
+from sottovoce.graphs.whodunit import WhoDunit, create_whodunit, draw_games, ended
 from sottovoce.models import Rows
-from sottovoce.nodes.whodunit import ended, form
 from tests.environments import players
 from tests.graphs.support import Once, Recording, board, lonely_loaded
 from tests.tables import some
@@ -218,7 +217,7 @@ def test_a_note_says_where_more_is_heard_than_was_published(
 
 def test_thoughts_are_free_and_the_line_of_the_action_alone_is_kept_to_its_form() -> None:
     settings = WhoDunit()
-    found = form("accuser", settings.game("0"), settings, 0)
+    found = form("accuser", settings.game("0"), settings.words, 0)
     long = json.dumps({"thoughts": 'So, "3" or \\ 4?\n' * 100, "action": 2})
 
     assert found.after == "Action:" and not found.one_line
