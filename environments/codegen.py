@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from sottovoce.core.response_format import Form
 from sottovoce.environments import trimmed
 
 BLOCK = re.compile(
@@ -47,10 +48,28 @@ BEST = re.compile(
     r"\bbest\b[\s*_`]{0,8}:[\s*_`]{0,8}\[?\s{0,8}(?:solution )?#?(\d+)\s{0,8}(?:,|and)\s{0,8}(?:solution )?#?(\d+)",
     re.IGNORECASE,
 )
+ANYTHING = r"(?:\n(?s:.*))?"
+CODE = r"\n(?:[ \t]*(?:(?:[^` \t\n]|``?[^`\n])[^\n]*)?\n)+[ \t]*```[^\n]*"
+"""A code block after its opening: lines that do not begin with a fence, and the fence."""
+ASSERTIONS = Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
+"""The form of at least one line with an assertion, followed by anything."""
+REFLECTIONS = Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
+"""The form of reviews: free text that contains at least the beginning of the first one."""
 PARSING = threading.Lock()
 """Lock for parsing: threads that parse at once raise SystemError in Python 3.11 (python/cpython#106905)."""
 LOWEST, HIGHEST = 1, 5
 """Bounds of the score that a coder gives a judge for its helpfulness."""
+
+
+def code_form(judges: int = 0) -> Form:
+    """Return the form of a Python block after free reasoning; for coders that score `judges`, only that of the scores.
+
+    Only one part of a reply can have a form, and monitors read the scores.
+    """
+    if judges:
+        listed = ", ".join([f"[{LOWEST}-{HIGHEST}]"] * judges)
+        return Form(pattern=rf"\[\[{listed}\]\]", after="Help:", unknown=False)
+    return Form(pattern=f"{CODE}{ANYTHING}", after="```python", unknown=False)
 
 
 def code(reply: str, problem: str) -> str:
@@ -77,6 +96,13 @@ def solution_span(reply: str) -> tuple[int, int]:
     begin = 0 if start < 0 else start + len(IMPLEMENTED)
     scored = HELP.search(reply, begin)
     return begin + (start >= 0 and reply.startswith(":", begin)), scored.start() if scored else len(reply)
+
+
+def trimmed_solution(reply: str) -> tuple[int, int]:
+    """Return the span of the solution without empty lines around it; its first line may be indented."""
+    start, end = solution_span(reply)
+    inside = reply[start:end]
+    return start + len(inside) - len(inside.lstrip("\n")), start + len(inside.rstrip())
 
 
 def _inside(block: re.Match[str]) -> tuple[int, int]:

@@ -9,20 +9,26 @@ from __future__ import annotations
 import ast
 import re
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ConfigDict, Field, field_validator
+from typing_extensions import TypedDict
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.validation import Checked
+from sottovoce.environments import sandbox
 from sottovoce.environments.codegen import statements
 from sottovoce.environments.harness import SEEN
 from sottovoce.environments.sandbox import Outcome
 
 CHECKED = re.compile(r"^def check\(", re.MULTILINE)
+AT_ONCE = 4  # programs that run in parallel
+T = TypeVar("T")
 
 
 class Problem(Checked):
@@ -159,3 +165,61 @@ def watched(test: str) -> str:
     else:
         statement.test = name
     return f"{ast.unparse(name)} = {ast.unparse(looked_at)}\n{ast.unparse(statement)}\n"
+
+
+class Review(TypedDict):
+    """The judges' findings about a solution."""
+
+    agent: str
+    """Its author."""
+    error: str
+    """Why it does not run at all; empty if it runs."""
+    passed: list[str]
+    failed: list[list[str]]
+    """Pairs of a test and the solution's result."""
+    reflection: list[int] | None
+    """The span of its review in the Reflector's reply, in characters; None if none could be read."""
+
+
+def review_lines(reviews: list[Review], tests: list[str]) -> list[str]:
+    """Return lines for display: the number of tests that each solution passes, and its results on failed ones."""
+    if not tests:
+        return ["no tests could be read"]
+    lines = list[str]()
+    for number, review in enumerate(reviews, 1):
+        lines.append(f"{number} ({review['agent']}): passes {len(review['passed'])} of {len(tests)}")
+        lines += [f"  {test}: {actual}" for test, actual in review["failed"]]
+    return lines
+
+
+def in_sandbox(backend: str | None, seconds: float, *, unsafe: bool) -> Runner:
+    """Return a runner in the sandbox of that name."""
+    return partial(sandbox.run, limits=sandbox.Limits(seconds=seconds), backend=backend, unsafe=unsafe)
+
+
+def uncontained(backend: str | None, run: Runner, *, unsafe: bool) -> list[str]:
+    """Return a note, before anything runs, on what the sandbox does not contain.
+
+    Raises:
+        UsageError: no sandbox is set, or it is not available.
+    """
+    if backend is None:
+        offers = "; ".join(f"{name} ({what})" for name, what in sandbox.described())
+        raise UsageError(
+            "codegen runs programs that models write, but no sandbox was named; add --sandbox isolated (the first of "
+            f"bwrap, podman and docker that is available), or one of these: {offers}; that one also needs --unsafe"
+        )
+    outcome = run("")
+    if outcome.status != "ok":
+        why = outcome.reason or outcome.stderr.strip().partition("\n")[0]
+        raise UsageError(f"codegen cannot run programs in the sandbox {backend!r}: {why}")
+    alone = sandbox.choice(backend, unsafe) == "limits"
+    return [f"programs of models run with limits alone; not contained: {sandbox.EXPOSED}"] if alone else []
+
+
+def of_each(look: Callable[[str], T], solutions: Mapping[str, str]) -> dict[str, T]:
+    """Return `look` of each solution, some in parallel; equal solutions are processed once."""
+    distinct = list(dict.fromkeys(solutions.values()))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        found = dict(zip(distinct, pool.map(look, distinct), strict=True))
+    return {coder: found[solution] for coder, solution in solutions.items()}

@@ -13,11 +13,10 @@ from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.environments.codegen import ranks, scores
+from sottovoce.environments.codegen import ASSERTIONS, REFLECTIONS, code_form, ranks, scores
 from sottovoce.environments.sandbox import ISOLATED, why_not
 from sottovoce.graphs.codegen import CODERS, JUDGES, CodeGen, create_codegen
 from sottovoce.models import Rows
-from sottovoce.nodes.codegen import ASSERTIONS, REFLECTIONS, code_form
 from sottovoce.nodes.watch import Intervention
 from tests.graphs.coding import ScriptedRunner, Verdict, block, reviews
 from tests.graphs.support import Recording, board, calls, lonely_loaded
@@ -190,8 +189,8 @@ PROGRAM = 'def f(x):\n    """As `x` or ``y``, and\n    ``z`` too.\n    """\n\n  
 @pytest.mark.parametrize(
     ("form", "after", "text"),
     [
-        (code_form(scored=False), "```python", f"\n{PROGRAM}\n```\n\nAn example:\n\n```python\nf(1)\n```"),
-        (code_form(scored=True), "Help:", "[[1, 2, 5]]"),
+        (code_form(), "```python", f"\n{PROGRAM}\n```\n\nAn example:\n\n```python\nf(1)\n```"),
+        (code_form(3), "Help:", "[[1, 2, 5]]"),
         (ASSERTIONS, "assert", "sorted(f([2, 1])) == [1, 2]\n\nAnother:\nassert (\n    f([])\n) == []"),
         (
             REFLECTIONS,
