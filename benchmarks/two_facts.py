@@ -7,8 +7,8 @@ import sys
 from collections import Counter
 
 from sottovoce.nodes.question import passages_of
-from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.run import load_run
 
 LINE = (
     "{run}: right {right} of {done}; first fact {learnt} of {first}; last fact {kept} of {last}; ties {won} of {ties}"

@@ -21,10 +21,9 @@ from sottovoce.core.files import EXPERIMENT, read_yaml, write
 from sottovoce.experiments.row_content import Content, plain
 from sottovoce.experiments.schema import Experiment
 from sottovoce.runs.allowed import Trust, lies_in
-from sottovoce.runs.log import LOG
-from sottovoce.runs.read import load_run
-from sottovoce.runs.results import Results
-from sottovoce.runs.run import Run
+from sottovoce.runs.record import Results
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.run_directory import LOG
 
 KIND, EXAMPLES = "experiment file", "file of worked examples"
 DATA = Path("data")

@@ -25,10 +25,10 @@ from sottovoce.nodes.option_groups import OF_PROTOCOL, People, Watched
 from sottovoce.nodes.question import Passage, Question, passages_of, question_id
 from sottovoce.nodes.settings import EACH, Settings
 from sottovoce.runs.cost import computed_tokens, flops
-from sottovoce.runs.job import resume_command
 from sottovoce.runs.limits import Budget, Currency
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
+from sottovoce.runs.runner import resume_command
 
 
 @dataclass(frozen=True)

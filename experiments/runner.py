@@ -17,11 +17,10 @@ from sottovoce.experiments.rows import Row, is_known, is_over, match, pilot_name
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.context import Models
 from sottovoce.runs.allowed import Trust, contained
-from sottovoce.runs.job import Job, LimitReached, Show
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest
 from sottovoce.runs.run import Run
-from sottovoce.runs.start import all_settings_of, resume_run, start_run
+from sottovoce.runs.runner import Job, LimitReached, Show, resume_run, start_run
 
 IDENTITY = ("scheme", "settings", "seeds", "questions", "prompts")
 """Fields of a run's manifest that identify a row; with other values it would be another row."""
@@ -191,4 +190,4 @@ def _contained(row: Row, run: Run | None, trust: Trust, chosen: bool) -> Row:
         if line := trust.uncontained(row.settings, f"row {row.name!r}"):
             raise UsageError(line)
         return replace(row, settings=trust.applied(row.settings))
-    return row if run is None else replace(row, settings=contained(row.settings, all_settings_of(run)))
+    return row if run is None else replace(row, settings=contained(row.settings, run.manifest.all_settings()))

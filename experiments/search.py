@@ -27,11 +27,11 @@ from sottovoce.experiments.runner import RowRunner
 from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
-from sottovoce.runs.job import Show
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.measures import answer_measures
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import PAYLOADS
+from sottovoce.runs.runner import Show
 
 PARTS = (16, 4, 1)
 """Halving asks a sixteenth of the questions first, then a quarter, then all; the best quarter of layers goes on."""

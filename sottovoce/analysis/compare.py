@@ -30,7 +30,7 @@ from sottovoce.analysis.statistics import (
 from sottovoce.core.errors import UsageError, choose
 from sottovoce.core.text import counted, one_line
 from sottovoce.runs.cost import MONEY
-from sottovoce.runs.results import Result, Results, Scores
+from sottovoce.runs.record import Result, Results, Scores
 
 
 @dataclass(frozen=True)

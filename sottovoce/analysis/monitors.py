@@ -32,7 +32,6 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
-from sottovoce.runs.start import settings_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
     """Return how rows of these runs are measured: at the requested positions, else at those of their scheme."""
-    known = {settings_of(run).measured_at for run in runs}
+    known = {run.manifest.own_settings().measured_at for run in runs}
     if "positions" in measure.model_fields_set or len(known) != 1:
         return measure
     return measure.model_copy(update={"positions": known.pop()})
@@ -71,7 +70,7 @@ def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) ->
 def _rows(
     run: Run, record: DiscussionRecord, game: str, measure: Measure, passed: Counter[str], trust: Trust
 ) -> Iterator[Row]:
-    settings, store = settings_of(run), run.store()
+    settings, store = run.manifest.own_settings(), run.store()
     failed = record.decision is not None and (record.decision["score"] or 0) < 1
     done, decoders = finished(record.messages), _decoders(run, trust)
     measurable = [message for message in done if message.uncertainty is not None]

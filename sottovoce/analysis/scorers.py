@@ -42,11 +42,10 @@ from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
 from sottovoce.prompts.render import Prompts
+from sottovoce.runs.log import Key
 from sottovoce.runs.measures import golds_of
-from sottovoce.runs.read import verdicts
-from sottovoce.runs.results import Results
-from sottovoce.runs.run import Key, Run
-from sottovoce.runs.run_directory import verdict_id
+from sottovoce.runs.record import Results
+from sottovoce.runs.run import Run, verdict_id, verdicts
 
 Texts = Sequence[str]
 Scorer = Callable[[Texts, str, Sequence[str]], float]

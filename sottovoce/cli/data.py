@@ -156,7 +156,7 @@ def builder_for(options: IndexOptions) -> IndexBuilder:
 @commands.add(IndexOptions)
 def index(options: IndexOptions) -> None:
     """Build an index of passages that agents can search; resumable."""
-    from sottovoce.runs.job import resumable
+    from sottovoce.runs.limits import resumable
 
     if options.prebuilt is not None:
         from sottovoce.retrievers.pyserini import download

@@ -27,8 +27,7 @@ from sottovoce.graphs import scheme as scheme_named
 from sottovoce.nodes.settings import Settings
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs.allowed import NO_TRUST, Trust
-from sottovoce.runs.job import check_failures, resumable
-from sottovoce.runs.limits import Limits
+from sottovoce.runs.limits import Limits, resumable
 from sottovoce.runs.run_directory import runs_folder
 
 if TYPE_CHECKING:
@@ -112,6 +111,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.files import check_trusted, read_experiment, shipped
     from sottovoce.experiments.runner import RowRunner, run_experiment
+    from sottovoce.runs.runner import check_failures
 
     check_installed()
     ours = None if options.file.exists() else shipped().get(str(options.file))

@@ -30,7 +30,7 @@ from sottovoce.report import describe, transcript
 from sottovoce.report.blocks import Block, introduction, rounds
 from sottovoce.report.tables import moves
 from sottovoce.report.transcript import compact
-from sottovoce.runs.events import Asked, Event, Opened, Speaking
+from sottovoce.runs.log import Asked, Event, Opened, Speaking
 from sottovoce.runs.record import DiscussionRecord, ordered
 from sottovoce.runs.run import Run
 

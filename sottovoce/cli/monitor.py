@@ -71,7 +71,7 @@ class EvaluateOptions(ShowOptions):
 def collect(options: CollectOptions, measure: Measure) -> None:
     """Make training rows for a monitor from saved runs: one for each reply of a local agent."""
     from sottovoce.analysis.monitors import collected, measure_of  # late: langgraph and torch take seconds
-    from sottovoce.runs.read import load_run
+    from sottovoce.runs.run import load_run
 
     file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
     folders = dict.fromkeys(find_run(name).resolve() for name in options.runs)

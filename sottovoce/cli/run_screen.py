@@ -20,13 +20,13 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.report import blocks, describe, transcript
 from sottovoce.report.tables import console_of, moves
 from sottovoce.runs.discussion import HumanReply
-from sottovoce.runs.job import check_failures, resumable_run, resume_command
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.log_lines import Counts
+from sottovoce.runs.log import Counts
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer, Run
 from sottovoce.runs.run_directory import run_name
+from sottovoce.runs.runner import check_failures, resumable_run, resume_command
 
 
 def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output) -> None:

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Literal
 from sottovoce.analysis.statistics import check_installed, share
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.files import check_no_link
-from sottovoce.core.text import counted, figure, one_line, say
+from sottovoce.core.text import counted, figure, one_line, say, shortened
+from sottovoce.nodes.question import question_id
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import Trust
-from sottovoce.runs.job import SAME_COMMAND, Job, resumable
-from sottovoce.runs.limits import Currency, Limits
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run_directory import JUDGED
+from sottovoce.runs.limits import SAME_COMMAND, Currency, Limits, resumable
+from sottovoce.runs.run import JUDGED, load_run
+from sottovoce.runs.runner import Job
 
 if TYPE_CHECKING:
+    from sottovoce.nodes.state import Decision
+    from sottovoce.runs.record import DiscussionRecord
     from sottovoce.runs.run import Run
 
 By = Literal["round", "agent", "model", "limit"]
@@ -43,7 +45,6 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust, prices: Pa
     from sottovoce.experiments.rows import baselines, with_pilots
     from sottovoce.experiments.runner import RowRunner
     from sottovoce.report.comparison import compared
-    from sottovoce.runs.start import settings_of
 
     if len(names) > 1:
         raise UsageError(f"--matched compares one run with its baselines, and {len(names)} were named; give one")
@@ -51,7 +52,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust, prices: Pa
     folder = run_directory.find_run(names[0]).resolve()
     run, beside = load_run(folder), folder.parent
     run.price(prices)  # a wrong file is refused before any model runs
-    trust.check_paths(settings_of(run), f"run {folder.name!r}", beside)
+    trust.check_paths(run.manifest.own_settings(), f"run {folder.name!r}", beside)
     rows = with_pilots(baselines(folder.name, run, by))
     runner = RowRunner(beside, show=shown_row)
     runner.read([folder.name, *rows])
@@ -100,6 +101,54 @@ def _score_cells(run: Run) -> list[list[str]]:
     return [[name, str(mean.n), figure(mean.value), interval(mean.low, mean.high)] for name, mean in known.items()]
 
 
+AGAIN_HEADINGS = "score | discussions | recorded | 95 % | now | 95 %"
+CHANGE_HEADINGS = "question | seed | answer of | recorded | now"
+
+
+def show_scores(name: str, trust: Trust) -> None:
+    """Print the scores of a run as recorded and as this version reads its replies, and each answer that differs."""
+    from sottovoce.runs.score import scored_again
+
+    run = load_run(run_directory.find_run(name))
+    again, other = scored_again(run, trust)
+    before, now = ({row[0]: row[1:] for row in _score_cells(each)} for each in (run, again))
+    blank = ["0", "", ""]
+    cells = [
+        [score, now.get(score, blank)[0], *before.get(score, blank)[1:], *now.get(score, blank)[1:]]
+        for score in before | now
+    ]
+    show(f"{table(AGAIN_HEADINGS, cells)}\n" if cells else "nothing to score: no question has a target\n")
+    changes = {key: changed for key, record in run.records.items() if (changed := _changes(record, again.records[key]))}
+    if changes:
+        show(f"{table(CHANGE_HEADINGS, (row for rows in changes.values() for row in rows))}\n")
+    for (question, seed), why in other.items():
+        say(one_line(f"question {question}, seed {seed} keeps its recorded answers: {why}"))
+    ended = counted(sum(record.decision is not None for record in run.records.values()), "discussion")
+    say(f"{len(changes)} of {ended} read differently by this version; the log stays as it is")
+
+
+def _changes(record: DiscussionRecord, again: DiscussionRecord) -> list[list[str]]:
+    """Return a row for each answer of a discussion that this version reads otherwise: the decision's, or an agent's."""
+    if record.decision is None or again.decision is None:
+        return []
+    pairs = {"the decision": (_said(record.decision), _said(again.decision))}
+    before, now = (
+        {vote["agent"]: vote["answer"] for vote in each["votes"]} for each in (record.decision, again.decision)
+    )
+    pairs |= {agent: (_answer(before.get(agent)), _answer(now.get(agent))) for agent in before | now}
+    at = [one_line(question_id(record.question)), str(record.seed)]
+    return [[*at, one_line(who), old, new] for who, (old, new) in pairs.items() if old != new]
+
+
+def _said(decision: Decision) -> str:
+    score = decision["score"]
+    return _answer(decision["answer"]) + ("" if score is None else f", score {figure(score)}")
+
+
+def _answer(answer: str | None) -> str:
+    return "no answer" if answer is None else shortened(answer, 40)
+
+
 RIGHT_HEADINGS = "rater | answers | right | 95 %"
 AGREEMENT_HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
 
@@ -109,7 +158,7 @@ def judge_run(name: str, model: str, limits: Limits) -> None:
     from sottovoce.analysis.scorers import agreements, judge_questions, judge_settings, raters
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.runs.manifest import new_manifest
-    from sottovoce.runs.start import continue_run
+    from sottovoce.runs.runner import continue_run
 
     check_installed()
     folder = run_directory.find_run(name)

@@ -1,11 +1,10 @@
-"""The commands of `runs`: list, show, resume, export, compare, analyze, verify and remove saved runs.
+"""The commands of `runs`: list, show, resume, export, compare, score, analyze, verify and remove saved runs.
 
 Nothing here imports torch before a command needs it: a run that is over is read without a model.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +20,7 @@ from sottovoce.core.validation import Checked
 from sottovoce.runs import run_directory
 from sottovoce.runs.allowed import TRUST_PATHS, Trust
 from sottovoce.runs.limits import Currency, Limits
-from sottovoce.runs.log import LOG, last_line
+from sottovoce.runs.run_directory import LOG, last_line
 
 if TYPE_CHECKING:
     from sottovoce.runs.run import Run
@@ -107,6 +106,15 @@ class ReportOptions(RunNames):
     force: bool = Field(default=False, description=FORCE)
 
 
+class ScoreOptions(Checked):
+    """The run to score again."""
+
+    model_config = ConfigDict(title="Score")
+
+    name: str = RUN
+    trust_paths: bool = TRUST_PATHS
+
+
 class VerifyOptions(Checked):
     """The run to check, and how much of it to run again."""
 
@@ -156,16 +164,17 @@ def list_() -> None:
 def _summary(folder: Path) -> str:
     """Return a run in one line; for a run that ended, the first and the last line of its log are enough."""
     from sottovoce.cli.run_screen import outcome, title
-    from sottovoce.runs.log_lines import Counts, wrong_in
-    from sottovoce.runs.read import load_run, read_manifest
+    from sottovoce.runs.log import ClosingLine, check, encoded
+    from sottovoce.runs.run import load_run, read_manifest
 
-    last = last_line(folder)
-    if isinstance(last.get("counts"), dict) and not wrong_in(json.dumps(last).encode()):
-        head, status, counts = read_manifest(folder), last["line"], Counts.model_validate(last["counts"])
-    else:  # it is still running, or was killed
-        run = load_run(folder)
-        head, status, counts = run.manifest, run.status, run.counts
-    return f"{status:8} {title(head, counts.discussions)}: {outcome(counts)}"
+    try:
+        last = check(encoded(last_line(folder)))
+    except ValueError:  # the log has no whole line at its end
+        last = None
+    if isinstance(last, ClosingLine) and last.counts is not None:
+        return f"{last.line:8} {title(read_manifest(folder), last.counts.discussions)}: {outcome(last.counts)}"
+    run = load_run(folder)  # it is still running, or was killed
+    return f"{run.status:8} {title(run.manifest, run.counts.discussions)}: {outcome(run.counts)}"
 
 
 @commands.add(ShowOptions)
@@ -188,7 +197,7 @@ def show(options: ShowOptions) -> None:
 
 def load(name: str, *, over: bool = True) -> Run:
     """Return a saved run; see `find_run`."""
-    from sottovoce.runs.read import load_run  # late: langgraph
+    from sottovoce.runs.run import load_run  # late: langgraph
 
     return load_run(run_directory.find_run(name, over=over))
 
@@ -197,14 +206,14 @@ def load(name: str, *, over: bool = True) -> Run:
 def resume(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
     """Resume a run that was stopped; discussions that failed are tried again."""
     from sottovoce.cli.run_screen import run_and_show
-    from sottovoce.runs.start import all_settings_of, resume_run
+    from sottovoce.runs.runner import resume_run
 
     run = load(named.name, over=False)
     assert run.folder is not None, "read from there"
     if not run.unfinished:
         show_it = command("runs", "show", run_directory.run_name(run.folder))
         raise UsageError(f"run {str(run.folder)!r} is over; {show_it} shows it")
-    begun, what = all_settings_of(run), f"run {str(run.folder)!r}"
+    begun, what = run.manifest.all_settings(), f"run {str(run.folder)!r}"
     trust.check(begun, what, run.folder.parent)
     settings = trust.applied(begun)
     if settings != begun:
@@ -246,6 +255,14 @@ def measures(options: MeasuresOptions) -> None:
     from sottovoce.cli.run_tables import show_measures
 
     show_measures(options.names, options.by)
+
+
+@commands.add(ScoreOptions)
+def score(options: ScoreOptions) -> None:
+    """Read a run's replies again with this version's readers and scorers, and show its scores beside those recorded."""
+    from sottovoce.cli.run_tables import show_scores
+
+    show_scores(options.name, Trust(trust_paths=options.trust_paths))
 
 
 @commands.add(ReportOptions)

@@ -33,7 +33,7 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
         # Late: torch takes seconds, and errors in the request are reported first.
         from sottovoce.cli.run_screen import run_and_show
         from sottovoce.runs.manifest import new_manifest
-        from sottovoce.runs.start import start_run
+        from sottovoce.runs.runner import start_run
 
         run = start_run(new_manifest(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
     run_and_show(run, settings, limits, output)

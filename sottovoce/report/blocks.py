@@ -15,10 +15,9 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.question import passage_of, shown
 from sottovoce.prompts.kinds import KINDS, kind_of, lettered
 from sottovoce.report import describe
-from sottovoce.runs.events import Level, Reset
+from sottovoce.runs.log import Level, Reset
 from sottovoce.runs.measures import ParseStatistics
-from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.results import measures_line
+from sottovoce.runs.record import DiscussionRecord, measures_line
 
 When = tuple[int, float]
 """Epoch and round; a reset comes after all rounds."""

@@ -28,9 +28,8 @@ from sottovoce.nodes.state import current_messages
 from sottovoce.report.tables import interval, p_value, share_cells, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.cost import computed_tokens
-from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.run import Run
+from sottovoce.runs.run import Run, load_run
 
 
 @dataclass

@@ -17,8 +17,7 @@ from sottovoce.core.any_types import JSON
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import question_id
 from sottovoce.report.describe import verdict
-from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.results import Result, Results
+from sottovoce.runs.record import DiscussionRecord, Result, Results
 from sottovoce.runs.run import Run
 
 VERSION = 2

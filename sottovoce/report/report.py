@@ -36,8 +36,8 @@ from sottovoce.report.plots import plots
 from sottovoce.report.tables import share_cells
 from sottovoce.report.viewer import Tensors, Words, of_runs
 from sottovoce.runs.cost import BYTES
-from sottovoce.runs.job import resume_command
 from sottovoce.runs.run import Run
+from sottovoce.runs.runner import resume_command
 
 VERDICTS = 3
 """Maximum number of verdicts in the headline."""

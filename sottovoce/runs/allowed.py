@@ -13,10 +13,10 @@ from pydantic import ConfigDict, Field, model_validator
 
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError
+from sottovoce.core.files import RUN
 from sottovoce.core.trust import marked, named
 from sottovoce.core.validation import Checked, shown
 from sottovoce.nodes.settings import Settings
-from sottovoce.runs.log import LOG
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
 OF_SANDBOX = ("sandbox", "unsafe")
@@ -112,7 +112,7 @@ def _is_known(name: str, value: object, settings: Settings, folder: Path | None)
         return False
     if name == DONOR:  # a run next to this one
         donor = folder / value
-        return Path(value).name == value and lies_in(folder, donor) and (donor / LOG).is_file()
+        return Path(value).name == value and lies_in(folder, donor) and (donor / RUN).is_file()
     return Path(value).is_absolute() and lies_in(folder, Path(value))
 
 

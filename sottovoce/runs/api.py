@@ -25,12 +25,9 @@ from sottovoce.prompts.kinds import kind_of
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.results import Results
-from sottovoce.runs.run import Run
-from sottovoce.runs.runner import payload_store, run_all
-from sottovoce.runs.start import continue_run
+from sottovoce.runs.record import DiscussionRecord, Results
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.runner import continue_run, payload_store, run_all
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -24,11 +24,10 @@ from sottovoce.core.any_types import JSON, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
-from sottovoce.runs.events import Decided
 from sottovoce.runs.limits import Limits
+from sottovoce.runs.log import Decided, Key, Line
 from sottovoce.runs.manifest import RunManifest, new_manifest
-from sottovoce.runs.run import Key, Observer, Run
-from sottovoce.runs.start import all_settings_of
+from sottovoce.runs.run import Observer, Run
 
 RETRIES = 2
 """Number of times that Ray runs a task again whose process died."""
@@ -57,11 +56,11 @@ class ShardRun(Run):
         self.records = {key: record for key, record in self.records.items() if key in keys}
         self.collected: list[JSON] = []
 
-    def write(self, *lines: JSON) -> None:
+    def write(self, *lines: JSON) -> list[Line]:
         """Collect the lines about discussions; the run itself writes those about the run as a whole."""
-        for line in (line for line in lines if "of" in line):
-            self.check(line)
-            self.collected.append(line)
+        typed = super().write(*lines)
+        self.collected += [line for line in lines if "of" in line]
+        return typed
 
 
 def run_shard(
@@ -72,7 +71,7 @@ def run_shard(
     Raises:
         SottovoceError: none of them can be run: a model, prompt or monitor is missing here, or differs.
     """
-    settings = all_settings_of(Run(manifest))  # the sender chose all of them, the sandbox too
+    settings = manifest.all_settings()  # the sender chose all of them, the sandbox too
     here = new_manifest(manifest.scheme, settings, questions, manifest.seeds, manifest.origin)
     manifest.check_same(here.model_copy(update={"questions": manifest.questions}), "on a worker")
     wanted = {key[0] for key in keys}
@@ -102,9 +101,8 @@ def add_output(run: Run, store: PayloadStore, output: ShardOutput) -> None:
             lines = lines[-1:]
         elif kept:
             run.restart(key)
-        run.write(*lines)
-        for line in lines:
-            run.apply(line)
+        for typed in run.write(*lines):
+            run.apply(typed)
 
 
 def run_on_cluster(
@@ -169,7 +167,7 @@ def _save(ray: Any, ref: Any, keys: list[Key], run: Run, store: PayloadStore, ob
         if len(keys) > 1:
             return [[key] for key in keys]
         why = f"{1 + RETRIES} workers that ran it were lost; is there enough memory?"
-        run.record_failure(keys[0], why, 0.0, outside=True)
+        run.fail(keys[0], why, 0.0, outside=True)
     for key in keys:
         if (decision := run.records[key].decision) is not None:
             observe(run.records[key], Decided(decision=decision))

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from langchain_core.messages import AIMessageChunk
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START
@@ -25,9 +26,9 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.core.any_types import JSON, AnyState, Keywords, Untyped
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError, StepError
 from sottovoce.nodes.state import Update
-from sottovoce.runs.events import Asked, Listener, Reading, Speaking
-from sottovoce.runs.log import REPAIR
-from sottovoce.runs.run import Key, Observer, Run
+from sottovoce.runs.log import AskedLine, Key, Speaking, StepLine, check, encoded
+from sottovoce.runs.run import Observer, Run
+from sottovoce.runs.run_directory import REPAIR
 
 Graph = CompiledStateGraph[AnyState, AnyState, AnyState, AnyState]
 Reply = str | JSON
@@ -35,6 +36,8 @@ OUTSIDE = (OSError, PayloadError, RecordError, RetrievalError)
 """Errors that neither scheme nor protocol can cause, like those of hosted models; all others count as wrong answers."""
 HumanReply = Callable[[JSON], Reply]
 """A callback that replies to an `interrupt`: in an agent's place (nodes.people), or with an approval (approve)."""
+ROLES = {"human": "user", "ai": "assistant"}
+"""Names of roles as we record them, by LangChain's."""
 DISCUSSION = "discussion"
 """The key of a `LiveDiscussion` in LangGraph's configuration."""
 GOTO = "__goto__"
@@ -50,7 +53,7 @@ class LiveDiscussion:
         """Take `Settings.names()` as `agents`; `person` replies when a human is asked."""
         self.record = run.records[key]
         self._run, self._key, self._observe, self._agents, self._person = run, key, observe, agents, person
-        self._reading, self._texts, self._shown = Reading(), dict[str | None, str](), dict[Place, str]()
+        self._steps, self._texts, self._shown = StepReader(), dict[str | None, str](), dict[Place, str]()
         self._began, self._before = time.monotonic(), self.record.seconds
         self.repeats = bool(self.record.steps)
         """True until a step is taken that is not recorded; the state before it is from a file, so it is checked."""
@@ -112,7 +115,7 @@ class LiveDiscussion:
         if number < len(replies):
             return replies[number]
         reply = await self._ask(request.value)
-        self._run.record_reply(self._key, step, reply)
+        self._run.add({"line": "replied", "of": self._key, "task": step, "reply": reply})
         return reply
 
     async def _ask(self, request: JSON) -> Reply:
@@ -134,15 +137,16 @@ class LiveDiscussion:
         """Return the recorded update of a step; None if it was not taken yet."""
         update = self.record.steps.get(step)
         if update is not None:
-            list(self._reading.events(update))  # for the epoch and round of later events
+            check(encoded(self._steps.line(self._key, step, 0.0, update)))  # also for the place of later events
         return update
 
     def take(self, step: str, update: Update) -> None:
         """Record a step, and show its events; a step that cannot be saved ends only this discussion."""
-        events = list(self._reading.events(update))
+        made = self._steps.line(self._key, step, self.seconds, update)
         try:
-            self._run.record_step(self._key, step, events, update, self.seconds)
-            for event in events if self.broken is None else ():
+            line = self._run.add(made)
+            assert isinstance(line, StepLine), "its type"
+            for event in line.events if self.broken is None else ():
                 if isinstance(event, Message) and self._shown.get(event.place, event.text) != event.text:
                     self._show(event)  # whole: its step was committed before its last chunk was shown
                 self._observe(self.record, event)
@@ -158,12 +162,13 @@ class LiveDiscussion:
         ours = isinstance(error, SottovoceError) or not isinstance(error, Exception)
         line = (str(error) if ours else failure(error)) or f"{type(error).__name__}: {error}"
         outside = isinstance(error, OUTSIDE) or failure(error) is not None
-        self._run.record_failure(self._key, line, self.seconds, outside=outside)
+        self._run.fail(self._key, line, self.seconds, outside=outside)
         return line
 
-    def _record_prompt(self, event: Asked) -> None:
-        self._run.record_prompt(self._key, event)
-        self._observe(self.record, event)
+    def _record_prompt(self, place: Place, turns: list[tuple[str, str]]) -> None:
+        line = self._run.add({"line": "asked", "of": self._key, **place._asdict(), "turns": turns})
+        assert isinstance(line, AskedLine), "its type"
+        self._observe(self.record, line)
 
     def _speaks(self, chunk: Any, about: dict[str, Any]) -> None:  # Any: a message or a piece, as LangGraph streams it
         if "agent" not in about:
@@ -180,6 +185,62 @@ class LiveDiscussion:
     def _show(self, said: Message) -> None:
         self._shown[said.place] = said.text
         self._observe(self.record, Speaking(said))
+
+
+class StepReader:
+    """A reader that turns the updates of a graph's nodes, in order of time, into lines of the log."""
+
+    def __init__(self) -> None:
+        """Start at the beginning of a discussion."""
+        self._epoch, self._round, self._why = 0, -1, ""
+
+    def line(self, key: Key, step: str, seconds: float, update: Update) -> JSON:
+        """Return the line of a step; its events have the messages of the update."""
+        rest = {name: value for name, value in update.items() if name != "board"}
+        events = self._events(update)
+        return {"line": "step", "of": key, "task": step, "seconds": seconds, "events": events, "update": rest}
+
+    def _events(self, update: Update) -> list[JSON]:
+        """Return the events of one node's update; a watched act has none before it is published."""
+        self._round = update.get("round", self._round)
+        if update.get("epochs"):
+            self._epoch = len(update["epochs"])
+            return [{"event": "reset", "cut": update["epochs"][-1], "why": self._why}]
+        events = list[JSON]()
+        if "groups" in update:
+            place = {"epoch": self._epoch, "round": self._round + 1}
+            events.append({"event": "level", "level": update["level"], **place, "groups": update["groups"]})
+        if "settings" in update:
+            events.append({"event": "opened", "settings": update["settings"], "notes": list(update["notes"])})
+        elif "votes" in update:
+            events.append({"event": "counted", "epoch": self._epoch, "round": self._round, "votes": update["votes"]})
+        board = map(Message.from_dict, update.get("board", []))
+        events += [{"event": "said", **message.to_dict()} for message in board]
+        for entry in update.get("interventions", []):
+            self._why = entry["why"]
+            events.append({"event": "intervened", "intervention": entry})
+        if "decision" in update:
+            events.append({"event": "decided", "decision": update["decision"]})
+        return events
+
+
+class Listener(BaseCallbackHandler):
+    """A callback handler that reports the prompts of all chat models, including those given in code."""
+
+    raise_error = True  # a full disk is noticed here first
+    run_inline = True  # otherwise an async run might report a call after its reply
+    ignore_chain = ignore_llm = True  # these events are many
+
+    def __init__(self, report: Callable[[Place, list[tuple[str, str]]], None]) -> None:
+        self._report = report
+
+    # Any: as LangChain has it
+    def on_chat_model_start(self, serialized: Any, messages: list[list[BaseMessage]], **options: Any) -> None:
+        """Report the place and the turns of a call whose metadata has a place; a model itself makes other calls."""
+        about = options.get("metadata") or {}
+        if all(name in about for name in Place._fields):
+            turns = [(ROLES.get(message.type, message.type), str(message.text)) for message in messages[0]]
+            self._report(Place(**{name: about[name] for name in Place._fields}), turns)
 
 
 async def _waiting(graph: Graph, config: RunnableConfig) -> tuple[str, Interrupt] | None:

@@ -1,4 +1,4 @@
-"""Limits of a run: time, tokens and calls that stop it, how it is executed, and a budget that matches another run.
+"""Limits of a run and how it is executed, and the words for a run that stopped: what is saved, and how to resume.
 
 Nothing here imports torch or langgraph: the command line reads it to print its help.
 """
@@ -6,13 +6,17 @@ Nothing here imports torch or langgraph: the command line reads it to print its 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sottovoce.core.bounds import LONGEST_WAIT, Count
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.validation import Checked
+
+SAME_COMMAND = "the same command"
 
 
 class Limits(Checked):
@@ -105,3 +109,12 @@ class Budget(BaseModel):
     def in_words(self, amount: float) -> str:
         """Return an amount with its unit."""
         return f"{amount:.3g} FLOPs" if self.by == "flops" else f"{amount:,.0f} tokens"
+
+
+@contextmanager
+def resumable(saved: str) -> Iterator[None]:
+    """Turn Ctrl-C into the error that says what is saved, and that the same command resumes."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise StoppedError(f"stopped; {saved}, and {SAME_COMMAND} resumes") from stop

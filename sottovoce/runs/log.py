@@ -13,186 +13,364 @@
     {"line": "stopped", "why": ..., "nbytes": ..., "digest": ...}, {"line": "resumed"}, {"line": "done", ...}
                                                 nbytes: of all payloads; digest: the sha256 of all bytes before it
 
-A killed process leaves at most an incomplete line at the end, which is cut off when the run is resumed. A resumed
-log is written to with the first new line: if the run is refused before, its folder stays as it was.
+The types below are the format. `encoded` writes a line, and `check` turns what was written into its type: before it
+goes to the disk (`run_directory`) and after it was read, so what observers see live is what a reader finds. Types are
+strict; unknown fields are ignored. A killed process leaves at most an incomplete line at the end, which is cut off when
+the run is resumed.
 """
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import json
-import os
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from filelock import FileLock, Timeout
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WrapValidator,
+    model_validator,
+    with_config,
+)
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
+from sottovoce.channels.message import Message, Place
+from sottovoce.channels.store import DIGEST
 from sottovoce.core.any_types import JSON, JSONValue
-from sottovoce.core.errors import RecordError
-from sottovoce.core.files import RUN, bytes_of, check_no_link, missing, opened, remove_made
+from sottovoce.core.bounds import MAX_COUNT
+from sottovoce.core.errors import RecordError, SottovoceError
+from sottovoce.core.validation import first_wrong
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Decision, Intervened, Vote
+from sottovoce.retrievers.pool import Origin
+from sottovoce.runs.manifest import FORMAT, VERSION, RunManifest
+from sottovoce.runs.run_directory import LOG, REPAIR, without_surrogates
 
-LOG = RUN
-LOCK = "lock"
-REPAIR = "restore the log from a copy, or run its questions again"
-FORMAT = "sottovoce.run"
-VERSION = 1
 ENCODER = json.JSONEncoder(separators=(",", ":"))
-END = 4096
-"""Largest size of a log's last line, in bytes."""
-SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-"""A surrogate (half of a character), escaped."""
-RESUMED: JSON = {"line": "resumed"}
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+MOST_PLACES = 1_000_000
+"""Limit on rounds, turns, epochs and attempts; lists of that length are made."""
+PLACES = ("epoch", "round", "turn", "attempt")
+KIND = re.compile(r"^[a-z]+\.")
+"""Pydantic names the kind of a line before its fields."""
+Key = tuple[str, int]
+"""A discussion: the question's id, and the seed."""
+Counted = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_COUNT)]
 
 
-class Log:
-    """The log of a run, open for writing; one process at a time."""
+# Events: what observers see, and what the lines of steps have
 
-    def __init__(self, folder: Path, *, new: bool = False) -> None:
-        """Lock a run's directory and open its log; `new` creates both, otherwise the log is resumed.
 
-        Raises:
-            RecordError: another process uses it, it cannot be written, or there is a link in it.
-        """
-        self.path, self.new = folder / LOG, new
-        self.untouched = not new
-        """True for a resumed log that has no line of this process yet."""
-        check_no_link(*folder.glob("*"), *folder.glob("*/*"))
-        self._lock = FileLock(folder / LOCK)
-        self._created = missing(folder / LOCK, self.path)
-        try:
-            if new:
-                folder.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire(timeout=0)
-            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o644)
-        except Timeout as error:
-            raise RecordError(f"run {str(folder)!r} is in use by another process; wait for it, or stop it") from error
-        except OSError as error:
-            self._lock.release()
-            remove_made(self._created)
-            raise RecordError(f"run {str(folder)!r} cannot be written: {error.strerror}") from error
-        self._end = os.fstat(self._file).st_size
-        self._hash = hashlib.sha256(bytes_of(self.path))
+def _check_places(event: object) -> None:
+    for name in PLACES:
+        if not 0 <= getattr(event, name, 0) < MOST_PLACES:
+            raise PydanticCustomError("place", f"its {name} should be from 0 to {MOST_PLACES - 1:,}")
+
+
+class _Placed(BaseModel):
+    epoch: int
+    round: int
+
+    @model_validator(mode="after")
+    def _small(self) -> Self:
+        _check_places(self)
+        return self
+
+
+def _finite(decision: Decision) -> Decision:
+    """Check that the score is between 0 and 1, and that all measures are finite."""
+    score = decision["score"]
+    if score is not None and not 0 <= score <= 1:
+        raise PydanticCustomError("score", "its score should be from 0 to 1, or null")
+    for name, value in decision.get("measures", {}).items():
+        if value is not None and not -MAX_COUNT <= value <= MAX_COUNT:
+            raise PydanticCustomError("measures", f"its measures.{name} should be a finite number, or null")
+    return decision
+
+
+class Opened(BaseModel):
+    """The question, models and edges were checked; the agents start."""
+
+    event: Literal["opened"] = Field(default="opened", exclude=True)
+    settings: JSON
+    """The settings in effect: models given in code bring some of their own."""
+    notes: list[str]
+
+
+@with_config(ConfigDict(extra="allow"))
+class _Passage(TypedDict):
+    title: str
+    origins: Annotated[list[Origin], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class _Said(Message):
+    """A message as a line has it; readers get the `Message`."""
+
+    evidence: tuple[_Passage, ...] = ()
+    event: Literal["said"] = "said"
+
+
+def _message(said: _Said) -> Message:
+    """Return a message after checking that statistics are finite and payloads have a valid address."""
+    _check_places(said)
+    for name, value in said.stats.items():
+        if not -MAX_COUNT <= value <= MAX_COUNT:  # also refuses NaN
+            raise PydanticCustomError("stats", f"its stats.{name} should be a finite number of ordinary size")
+    for ref in said.own_refs:
+        if not all(map(DIGEST.fullmatch, (ref.sha256, ref.text_sha256))):
+            digits = "its payload's sha256 and text_sha256 should be 64 hexadecimal digits each"
+            raise PydanticCustomError("payload", digits)
+        if not all(0 <= number <= MAX_COUNT for number in (ref.tokens, ref.nbytes, ref.hidden or 0, *ref.layers)):
+            raise PydanticCustomError("payload", "its payload's sizes should be numbers from 0 on")
+    return Message(**{name: value for name, value in vars(said).items() if name != "event"})
+
+
+class Count(_Placed):
+    """The votes of a round that was counted."""
+
+    event: Literal["counted"] = Field(default="counted", exclude=True)
+    votes: list[Vote]
+
+
+class Level(_Placed):
+    """The groups that discuss until they send representatives to the next level (CMD), from a round on."""
+
+    event: Literal["level"] = Field(default="level", exclude=True)
+    level: int
+    """0-based."""
+    groups: list[list[str]]
+
+
+class Reset(BaseModel):
+    """The discussion was reset, which started the next epoch."""
+
+    event: Literal["reset"] = Field(default="reset", exclude=True)
+    cut: Annotated[list[Annotated[int, Field(ge=0, lt=MOST_PLACES)]], Field(min_length=2, max_length=2)]
+    """Round and turn: messages of earlier epochs are heard only from before it."""
+    why: str = ""
+
+
+class Intervention(BaseModel):
+    """A watch intervened: it withdrew the messages that it checked, or reset the discussion."""
+
+    event: Literal["intervened"] = Field(default="intervened", exclude=True)
+    intervention: Intervened
+
+
+class Decided(BaseModel):
+    """The discussion ended."""
+
+    event: Literal["decided"] = Field(default="decided", exclude=True)
+    decision: Annotated[Decision, AfterValidator(_finite)]
+
+
+class Asked(_Placed):
+    """An agent was asked to speak; all fields but the last are the place of its message. It has a line of its own."""
+
+    turn: int
+    agent: str
+    act: str
+    attempt: int
+    turns: list[tuple[str, str]]
+    """Role and text of each turn; heard messages appear as words, whatever they carried."""
 
     @property
-    def digest(self) -> str:
-        """The sha256 of all its bytes, in hexadecimal."""
-        return self._hash.hexdigest()
-
-    def write(self, lines: Sequence[JSON]) -> None:
-        """Append lines, all or none.
-
-        Raises:
-            RecordError: the disk is full, or the file system refused for another reason.
-        """
-        begin = [RESUMED] if self.untouched else []
-        data = b"".join(map(encoded, (*begin, *lines)))
-        try:
-            if self.untouched:
-                os.ftruncate(self._file, self._end)
-            written = os.write(self._file, data)
-            if written < len(data):  # the rest does not fit: this call says why
-                written += os.write(self._file, data[written:])
-        except OSError as error:
-            os.ftruncate(self._file, self._end)
-            why = "the disk is full; free some space" if error.errno in FULL else error.strerror
-            raise RecordError(f"{str(self.path)!r} cannot be written: {why}") from error
-        self._end, self.untouched = self._end + written, False
-        self._hash.update(data)
-
-    def cut(self, size: int) -> None:
-        """Write over all bytes after the first `size`, which are an incomplete line."""
-        self._end, self._hash = size, hashlib.sha256(bytes_of(self.path)[:size])
-
-    def sync(self) -> None:
-        """Wait until the log is on the disk, so that a power cut loses nothing."""
-        os.fsync(self._file)
-
-    def close(self, *, discard: bool = False) -> None:
-        """Close the log and release its lock; `discard` a new log, or a resumed one without a line of this process."""
-        with suppress(OSError):  # a full disk was reported when a line was written
-            os.fsync(self._file)
-        os.close(self._file)
-        if discard or self.untouched:
-            remove_made(self._created)
-        self._lock.release()
+    def place(self) -> Place:
+        """The place of the requested message."""
+        return Place(**{name: getattr(self, name) for name in Place._fields})
 
 
-def in_use(folder: Path) -> bool:
-    """Return whether a process is writing to a run's directory."""
-    if not (folder / LOCK).exists():  # nor is one made: this is asked to read a run
-        return False
-    try:
-        with FileLock(folder / LOCK).acquire(timeout=0):
-            return False
-    except Timeout:
-        return True
-    except OSError:  # a read-only directory: nobody writes to it
-        return False
+@dataclass(frozen=True)
+class Speaking:
+    """The part of a message that has been streamed; it is shown, but neither recorded nor logged."""
+
+    message: Message
+    """The message as if it ended here."""
 
 
-def read(folder: Path, wrong_in: Callable[[bytes], str] | None = None) -> tuple[list[JSON], int, int]:
-    """Return the lines of a log, their size in bytes, and the size of an incomplete line after them.
-
-    `wrong_in` (of `log_lines`) says what is wrong with a line, "" for nothing; None accepts all with a `line` key.
-
-    Raises:
-        RecordError: there is no log, or a line is damaged; says which field, what was found and what was expected.
-    """
-    path = folder / LOG
-    try:
-        data = bytes_of(path)
-    except OSError as error:
-        raise RecordError(f"{str(folder)!r} contains no run: {LOG} cannot be read ({error.strerror})") from error
-    lines, sound = list[JSON](), 0
-    for number, line in enumerate(data.splitlines(keepends=True), 1):
-        parsed_line = parsed(line)
-        if parsed_line is None:
-            if sound + len(line) < len(data):
-                raise RecordError(f"run {str(path)!r} is damaged: line {number} is not a line of a log; {REPAIR}")
-            break
-        head = lines[0] if lines else parsed_line  # the lines of other versions cannot be checked
-        if wrong_in is not None and (head.get("format"), head.get("version")) == (FORMAT, VERSION):
-            wrong = wrong_in(line)
-            if not wrong and (parsed_line["line"] == "run") != (number == 1):
-                wrong = f"its kind is {parsed_line['line']!r}: expected 'run' in the first line, and only there"
-            if wrong:
-                raise RecordError(f"run {str(path)!r} is damaged: line {number}: {wrong}; {REPAIR}")
-        # The first line may name files whose bytes are not text.
-        lines.append(_without_surrogates(line, parsed_line) if lines else parsed_line)
-        sound += len(line)
-    return lines, sound, len(data) - sound
+StepEvent = Opened | Message | Count | Level | Reset | Intervention | Decided
+"""An event of a step; a message that a watch withdrew is among them."""
+Event = StepEvent | Asked | Speaking
 
 
-def _without_surrogates(line: bytes, parsed_line: JSON) -> JSON:
-    """Return a line with U+FFFD for each surrogate, which cannot be written to a file."""
-    if not SURROGATE.search(line):
-        return parsed_line
-    from sottovoce.prompts.structured import encodable  # late: its patterns take long to compile
-
-    whole: JSON = json.loads(encodable(json.dumps(parsed_line, ensure_ascii=False)))
-    return whole
+# Lines
 
 
-def last_line(folder: Path) -> JSON:
-    """Return the last line of a log without reading the rest; {} if it is incomplete or too long."""
-    with opened(folder / LOG) as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - END))
-        return parsed((file.read().splitlines(keepends=True) or [b""])[-1]) or {}
+def _as_written(value: JSONValue, check: Callable[[JSONValue], object]) -> JSONValue:
+    """Check a value and return it unchanged: digests cover all of a question, also fields of other versions."""
+    check(value)
+    return value
 
 
-def parsed(line: bytes) -> JSON | None:
-    """Return a line of a log as JSON, or None if it is not one."""
-    try:
-        value: JSONValue = json.loads(line) if line.endswith(b"\n") else None
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and "line" in value else None
+class Counts(BaseModel):
+    """Counts of how a run's discussions ended; the log's last line has them, so that listing runs is quick."""
+
+    discussions: Counted = 0
+    done: Counted = 0
+    failed: Counted = 0
+    abstained: Counted = 0
+    scored: Counted = 0
+    """Discussions that are done and have a target."""
+    score: float = Field(default=0.0, ge=0, le=MAX_COUNT)
+    """Sum of their scores."""
+
+
+class RunLine(RunManifest):
+    """The first line."""
+
+    line: Literal["run"]
+
+
+class QuestionLine(BaseModel):
+    """A question, which is discussed under each seed."""
+
+    line: Literal["question"]
+    question: Annotated[Question, WrapValidator(_as_written)]
+
+
+class AskedLine(Asked):
+    """An agent of a discussion was asked to speak."""
+
+    line: Literal["asked"]
+    of: Key
+
+
+class StepLine(BaseModel):
+    """A step of a discussion's graph."""
+
+    line: Literal["step"]
+    of: Key
+    task: str
+    seconds: Seconds
+    events: list[
+        Annotated[
+            Annotated[_Said, AfterValidator(_message)] | Opened | Count | Level | Reset | Intervention | Decided,
+            Field(discriminator="event"),
+        ]
+    ]
+    update: JSON
+
+
+class RepliedLine(BaseModel):
+    """A human's reply to a request of a step."""
+
+    line: Literal["replied"]
+    of: Key
+    task: str
+    reply: str | JSON
+
+
+class AgainLine(BaseModel):
+    """A discussion restarts."""
+
+    line: Literal["again"]
+    of: Key
+
+
+class FailedLine(BaseModel):
+    """A discussion ended without a decision."""
+
+    line: Literal["failed"]
+    of: Key
+    error: str
+    seconds: Seconds
+    outside: bool = False
+    """True if neither scheme nor protocol is the cause."""
+
+
+class ClosingLine(BaseModel):
+    """The run is over, or stopped."""
+
+    line: Literal["stopped", "done"]
+    why: str = ""
+    nbytes: Counted = 0
+    counts: Counts | None = None
+    digest: str | None = None
+
+
+class ResumedLine(BaseModel):
+    """The run continues."""
+
+    line: Literal["resumed"]
+
+
+DiscussionLine = AskedLine | StepLine | RepliedLine | AgainLine | FailedLine
+Line = Annotated[RunLine | QuestionLine | DiscussionLine | ClosingLine | ResumedLine, Field(discriminator="line")]
+
+
+# Writing and checking
 
 
 def encoded(line: JSON) -> bytes:
     """Return a line as the log has it."""
     return ENCODER.encode(line).encode() + b"\n"
+
+
+def check(data: bytes) -> Line:
+    """Return a line by its type.
+
+    Raises:
+        ValueError: something is wrong with it; says which field, what was found and what was expected.
+    """
+    try:
+        line: Line = _adapter().validate_json(without_surrogates(data), strict=True)
+    except ValidationError as error:
+        raise ValueError(KIND.sub("", first_wrong(error, "it"))) from error
+    except SottovoceError as error:  # an unknown kind of answer
+        raise ValueError(str(error)) from error
+    return line
+
+
+def checked(lines: Sequence[JSON], folder: Path) -> Iterator[tuple[int, Line]]:
+    """Yield the lines of a log by their types, with their numbers from 1.
+
+    Raises:
+        RecordError: a line is damaged, or another version wrote the log.
+    """
+    check_version(lines, folder)
+    for number, line in enumerate(lines, 1):
+        try:
+            checked_line = check(encoded(line))
+            if isinstance(checked_line, RunLine) != (number == 1):
+                raise ValueError(f"its kind is {line['line']!r}: expected 'run' in the first line, and only there")
+        except ValueError as error:
+            raise damaged(folder, number, str(error)) from error
+        yield number, checked_line
+
+
+def damaged(folder: Path, number: int, why: str) -> RecordError:
+    """Return the error about a wrong line."""
+    return RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {why}; {REPAIR}")
+
+
+def check_version(lines: Sequence[JSON], folder: Path) -> None:
+    """Check that the first line is of a run, and of this version of the format.
+
+    Raises:
+        RecordError: it is not.
+    """
+    about = lines[0] if lines else {}
+    if about.get("format") != FORMAT:
+        raise RecordError(
+            f"{str(folder / LOG)!r} is not a run: its format is {about.get('format')!r}; expected {FORMAT!r}"
+        )
+    if about.get("version") != VERSION:
+        raise RecordError(
+            f"run {str(folder)!r} has version {about.get('version')!r} of the format; expected {VERSION}: "
+            "run its questions again, or read it with the version of sottovoce in its field 'versions'"
+        )
+
+
+@cache  # building them takes a tenth of a second
+def _adapter() -> TypeAdapter[Any]:
+    return TypeAdapter(Line)

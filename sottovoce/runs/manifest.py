@@ -7,26 +7,33 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
 import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.core.any_types import JSON, JSONValue
-from sottovoce.core.errors import RecordError
+from sottovoce.core.errors import RecordError, SottovoceError
+from sottovoce.core.validation import first_wrong
 from sottovoce.graphs import SCHEMES
+from sottovoce.graphs import scheme as scheme_of
 from sottovoce.nodes.agent import wording
 from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Answers, Settings
 from sottovoce.prompts import NAMES, SHIPPED
 from sottovoce.prompts.render import Prompts
+from sottovoce.runs.allowed import NO_TRUST
 from sottovoce.runs.limits import Budget
-from sottovoce.runs.log import FORMAT, VERSION
 
+FORMAT = "sottovoce.run"
+VERSION = 1
+ALWAYS = {"model", "protocol", "seed"}
+"""Settings that every run has."""
 LIBRARIES = ("torch", "transformers", "langgraph")
 EVERYWHERE = ("answers", "debate", "shared")
 """Folders of prompts that any scheme may use; each other folder belongs to one scheme."""
@@ -90,6 +97,21 @@ class RunManifest(BaseModel):
     """The sha256 of all its monitors; empty if the settings name none."""
     versions: dict[str, str] = Field(default_factory=versions)
     started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def all_settings(self) -> Settings:
+        """Return the settings of the run, the sandbox too.
+
+        Raises:
+            UsageError: this version no longer knows one of them.
+        """
+        kind = scheme_of(self.scheme).settings
+        usual = kind().model_dump(mode="json")
+        # Defaults count as not chosen: models given in code bring values of their own.
+        return kind.model_validate({name: value for name, value in self.settings.items() if value != usual.get(name)})
+
+    def own_settings(self) -> Settings:
+        """Return all but the sandbox, which only the command line chooses (`Trust`). Errors: see `all_settings`."""
+        return NO_TRUST.applied(self.all_settings())
 
     def check_same(self, now: RunManifest, where: str) -> list[str]:
         """Check that a run continues with the same models, prompts and settings; return other versions as notes.
@@ -187,3 +209,24 @@ def _described(model: HookedChatModel) -> AgentModel:
         device=str(loaded.model.device),
         threads=torch.get_num_threads(),
     )
+
+
+def wrong_settings(name: str, settings: JSON) -> str:
+    """Return what is wrong with the type of a scheme's settings; "" for nothing. Unknown settings are ignored."""
+    if lacking := sorted(ALWAYS - settings.keys()):
+        return f"settings has no {lacking[0]!r}"
+    try:
+        _types(name).model_validate_json(json.dumps(settings), strict=True)
+    except ValidationError as error:
+        return f"settings.{first_wrong(error, 'it')}"
+    except SottovoceError as error:
+        return str(error)
+    return ""
+
+
+@cache
+def _types(name: str) -> type[BaseModel]:
+    """Return a model of a scheme's settings that checks only the type of each."""
+    fields = scheme_of(name).settings.model_fields
+    made: dict[str, Any] = {name: (info.rebuild_annotation(), None) for name, info in fields.items()}  # Any: pydantic's
+    return create_model("Settings", __config__=ConfigDict(extra="ignore"), **made)

@@ -23,7 +23,7 @@ from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
 from sottovoce.prompts.kinds.words import stands_in
 from sottovoce.prompts.structured import read_json
-from sottovoce.runs.events import Count
+from sottovoce.runs.log import Count
 
 FOUND, ALL_FOUND = "gold found", "all gold found"
 RECALLS, GAIN = (5, 10), 10

@@ -15,9 +15,9 @@ from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import bytes_of
 from sottovoce.runs import run_directory
-from sottovoce.runs.log import LOG, in_use, read
-from sottovoce.runs.log_lines import wrong_in
+from sottovoce.runs.log import checked
 from sottovoce.runs.run import PAYLOADS
+from sottovoce.runs.run_directory import LOG, in_use, read
 
 Named = dict[str, list[str]]
 """The messages that name a payload, in words, by its sha256."""
@@ -73,7 +73,9 @@ def _of_run(folder: Path, checkpoints: Sequence[str]) -> Place:
         place.keep_reason = f"{str(link)!r} is a link, and may lead to the payloads of another run"
         return place
     try:
-        lines, _, _ = read(folder, wrong_in)
+        lines, _, _ = read(folder)
+        for _ in checked(lines, folder):  # a damaged log may need other payloads
+            pass
         place.named = collected((each for line in lines for each in _digests_in(line)), folder.name)
         place.keep_reason = "it is running" if in_use(folder) else ""
     except RecordError as error:

@@ -1,10 +1,16 @@
-"""The record of a discussion: its question, prompts, messages and end.
+"""The record of a discussion, which is a fold over its lines of the log, and its result: one row of a table.
 
-It is built from events: those of a running discussion, or the same ones read from the log of its run.
+Comparisons, cards and exports are made of results; screens and transcripts show records.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from statistics import fmean
 from typing import Literal, cast
 
 from pydantic import BaseModel, Field, field_serializer
@@ -12,19 +18,38 @@ from pydantic import BaseModel, Field, field_serializer
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON
+from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Decision, Discussion, Intervened, Update, Vote, current_messages
 from sottovoce.runs.cost import MONEY, THOUGHTS, Cost, Prices, flops, money, payload_measures
-from sottovoce.runs.events import Asked, Count, Decided, Intervention, Level, LoggedEvent, Opened, Reset
-from sottovoce.runs.log import FORMAT, VERSION
-from sottovoce.runs.manifest import AgentModel, versions
+from sottovoce.runs.log import (
+    Asked,
+    AskedLine,
+    Count,
+    Decided,
+    DiscussionLine,
+    FailedLine,
+    Intervention,
+    Key,
+    Level,
+    Opened,
+    RepliedLine,
+    Reset,
+    StepEvent,
+    StepLine,
+)
+from sottovoce.runs.manifest import FORMAT, VERSION, AgentModel, versions
 from sottovoce.runs.measures import ParseStatistics, answer_measures, parse_statistics, retrieval
-from sottovoce.runs.results import Result
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
+Scores = dict[Key, float]
+"""Scores by question and seed."""
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+"""The beginning of a text that a spreadsheet would compute, after any number of quotes."""
 
 
 class DiscussionRecord(BaseModel):
@@ -85,25 +110,31 @@ class DiscussionRecord(BaseModel):
         kept = {"scheme", "settings", "question", "seed", "origin", "versions", "models"}
         return DiscussionRecord(**{name: getattr(self, name) for name in kept})
 
-    def step(self, step: str, events: list[LoggedEvent], update: Update, seconds: float) -> None:
-        """Add the events of a step of the graph, and its update, whose messages are those of the events."""
-        self.seconds = seconds
-        for event in events:
-            self.take(event)
-        board = [event.to_dict() for event in events if isinstance(event, Message)]
-        self.steps[step] = {**update, "board": board} if board else update
-        if self.decision is not None:
-            self.steps, self.replies = {}, {}
+    def apply(self, line: DiscussionLine) -> None:
+        """Add what a line of the log says about this discussion."""
+        match line:
+            case AskedLine():
+                self.status, self.error = "running", None
+                # Without an earlier call for the same message: it was asked again after a stop.
+                self.prompts = [*(each for each in self.prompts if each.place != line.place), line]
+            case StepLine():
+                self.seconds = line.seconds
+                for event in line.events:
+                    self._take(event)
+                board = [event.to_dict() for event in line.events if isinstance(event, Message)]
+                self.steps[line.task] = {**line.update, "board": board} if board else line.update
+                if self.decision is not None:
+                    self.steps, self.replies = {}, {}
+            case RepliedLine():
+                self.replies.setdefault(line.task, []).append(line.reply)
+            case FailedLine():
+                self.status, self.error, self.seconds, self.outside = "failed", line.error, line.seconds, line.outside
 
-    def take(self, event: LoggedEvent) -> None:
-        """Add one event."""
+    def _take(self, event: StepEvent) -> None:
         self.status, self.error = "running", None
         match event:
             case Opened():
                 self.settings, self.notes = event.settings, event.notes
-            case Asked():
-                kept = [each for each in self.prompts if each.place != event.place]  # asked again after a stop
-                self.prompts = [*kept, event]
             case Message():
                 self.messages = ordered([*self.messages, event])
                 self.cost.add(event)
@@ -123,10 +154,6 @@ class DiscussionRecord(BaseModel):
         """Return the part of the state from which answers are read."""
         cuts = [reset.cut for reset in self.resets]
         return cast(Discussion, {**self.question, "board": self.messages, "epochs": cuts})
-
-    def fail(self, error: str, seconds: float, *, outside: bool = False) -> None:
-        """Record that it ended without a decision."""
-        self.status, self.error, self.seconds, self.outside = "failed", error, seconds, outside
 
     def result(self) -> Result:
         """Return the result of the discussion so far."""
@@ -212,3 +239,114 @@ def abstains(decision: Decision) -> bool:
     """Return whether a decision has no answer; under the rule `average`, whether no agent gave one."""
     alone = decision["rule"] == "average" and any(vote["answer"] is not None for vote in decision["votes"])
     return decision["answer"] is None and not alone
+
+
+# Results
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of one discussion: a question under one seed."""
+
+    question: str
+    """The question's id; discussions of one question under several seeds form a cluster."""
+    seed: int = 0
+    answer: str | None = None
+    """None if it failed or abstained, or if each agent's answer counts by itself (rule `average`)."""
+    abstained: bool = False
+    """True if it ended with a decision that has no answer."""
+    score: float | None = None
+    """In [0, 1]; None if there is no target or it failed."""
+    target: str | None = None
+    """The right answer; scores against different targets are not compared."""
+    failed: bool = False
+    """True if it ended without a decision."""
+    outside: bool = False
+    """True if it failed, and not by scheme or protocol but by a server, a file or a disk."""
+    digest: str = ""
+    """The sha256 of what is asked (`question_digest`); equal digests mean equal questions in two runs."""
+    documents: tuple[str, ...] = ()
+    """The sha256 of each text that agents were dealt."""
+    measures: Mapping[str, int | float | None] = field(default_factory=dict)
+    """By name: of a game, of retrieval, of payloads, and EM, F1 and named; None if a measure does not apply."""
+    calls: int = 0
+    tokens_in: int | None = 0
+    """None, like the next two, if a hosted model's server did not report it."""
+    tokens_reused: int | None = 0
+    """Tokens of `tokens_in` that came from the prefix cache."""
+    tokens_out: int | None = 0
+    flops: float | None = None
+    """Approximate floating-point operations of all calls; None if a hosted model spoke."""
+    seconds: float = 0.0
+
+    @property
+    def failed_wrong(self) -> float | None:
+        """The score, with a failed discussion as wrong; None without a target."""
+        return 0.0 if self.failed and self.target is not None else self.score
+
+    @property
+    def comparable_score(self) -> float | None:
+        """The score that verdicts use: failures that scheme and protocol can cause are wrong, others are left out."""
+        return None if self.failed and self.outside else self.failed_wrong
+
+    def to_dict(self) -> JSON:
+        """Return the fields; after the score comes the one that counts a failure as wrong."""
+        row: JSON = {}
+        for each in fields(self):
+            row[each.name] = getattr(self, each.name)
+            if each.name == "score":
+                row["score_failed_wrong"] = self.failed_wrong
+        return row
+
+
+class Results(list[Result]):
+    """The results of discussions, such as those of a run: a table with a row for each."""
+
+    def scores(self, column: str = "score") -> Scores:
+        """Return the known values of `score`, `failed_wrong` or `comparable_score`, by question and seed."""
+        values = ((result.question, result.seed, getattr(result, column)) for result in self)
+        return {(question, seed): value for question, seed, value in values if value is not None}
+
+    @property
+    def measures(self) -> dict[str, Scores]:
+        """The known values of each measure, in order of first appearance; {} if a measure applies to none."""
+        columns: dict[str, Scores] = {}
+        for result in self:
+            for name, value in result.measures.items():
+                column = columns.setdefault(name, {})
+                column |= {} if value is None else {(result.question, result.seed): value}
+        return columns
+
+    @property
+    def mean_line(self) -> str:
+        """The means of all measures in a line: "success 0.6, precision 0.75 (of 16 games), turns 12.4"."""
+        means, most = [], max(map(len, self.measures.values()), default=0)
+        for name, values in self.measures.items():
+            fewer = f" (of {counted(len(values), 'game')})" if len(values) < most else ""
+            mean = f"{figure(fmean(values.values()))}{fewer}" if values else "of no game"
+            means.append(f"{one_line(name)} {mean}")
+        return ", ".join(means)
+
+    def to_csv(self) -> str:
+        """Return a row for each result; each measure has a column of its own after the others."""
+        columns = dict.fromkeys([*Result("").to_dict(), *self.measures])
+        written = io.StringIO()
+        shown = [name for name in columns if name not in ("measures", "documents")]
+        file = csv.DictWriter(written, shown, extrasaction="ignore", lineterminator="\n")
+        file.writeheader()
+        for result in self:
+            row = {**result.to_dict(), **result.measures}
+            file.writerow({name: as_cell(value) for name, value in row.items()})
+        return written.getvalue()
+
+
+def measures_line(measures: Mapping[str, float | None]) -> str:
+    """Return the measures of one discussion in a line, without those that do not apply."""
+    return ", ".join(f"{one_line(name)} {figure(value)}" for name, value in measures.items() if value is not None)
+
+
+def as_cell(value: object) -> object:
+    """Return a value as a cell that no spreadsheet computes: a text like a formula gets a quote before it (OWASP)."""
+    if isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value

@@ -1,6 +1,6 @@
-"""A run: its manifest, the records of its discussions, and its directory if it is saved.
+"""A run: a fold over the lines of its log. Results, measures and cost are read from it, without a model.
 
-RUN/log.jsonl   the event log (see `log`)
+RUN/log.jsonl   the log (see `log`)
 RUN/payloads/   the payloads of the messages
 RUN/judged/     the run in which a model judged the answers, if any
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,46 +17,55 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RecordError, SottovoceError, StepError, UsageError, command
-from sottovoce.core.files import bytes_of
-from sottovoce.core.validation import shown
+from sottovoce.core.files import bytes_of, opened
+from sottovoce.core.validation import first_wrong, shown
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.state import Update
 from sottovoce.prompts import kinds
 from sottovoce.runs.cost import Cost, read_prices
-from sottovoce.runs.events import Asked, Event, LoggedEvent, from_json, to_json
-from sottovoce.runs.log import LOG, Log, encoded, read
-from sottovoce.runs.log_lines import Counts, wrong_in, wrong_settings
-from sottovoce.runs.manifest import RunManifest
-from sottovoce.runs.record import DiscussionRecord, abstains
-from sottovoce.runs.results import Result, Results
+from sottovoce.runs.log import (
+    AgainLine,
+    ClosingLine,
+    Count,
+    Counts,
+    Decided,
+    Event,
+    Key,
+    Line,
+    Opened,
+    QuestionLine,
+    ResumedLine,
+    RunLine,
+    check,
+    check_version,
+    checked,
+    damaged,
+    encoded,
+)
+from sottovoce.runs.manifest import RunManifest, wrong_settings
+from sottovoce.runs.record import DiscussionRecord, Result, Results, abstains
+from sottovoce.runs.run_directory import LOG, Log, in_use, parsed, read
 
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
-Key = tuple[str, int]
-"""A discussion: the question's id, and the seed."""
+JUDGED = "judged"
+"""The judge directory, in the run's directory; it is a run of its own."""
+VERDICT_ID = re.compile(r"-?\d{1,16}:")
+"""The beginning of a question's id in a judge's run: the seed of the discussion whose answer is judged."""
 Status = Literal["running", "done", "stopped"]
 Observer = Callable[[DiscussionRecord, Event], None]
 """A callback for each event, called after the record and the log have it."""
 
 
-def _wrong_answer(answer: str | None, question: Question, subject: str = "a vote's answer") -> str:
-    """Return what is wrong with an answer; "" for nothing."""
-    kind = kinds.kind_of(question)
-    try:
-        kinds.same(answer, answer, kind)
-    except ValueError:
-        return f"{subject} is {shown(answer)}: expected one of the kind {kind}"
-    return ""
-
-
 class Run:
-    """A run, read from its directory or in progress; all events enter its records and its log through it."""
+    """A run, read from its directory or in progress; all that happens enters its records and its log as lines."""
 
     def __init__(self, manifest: RunManifest, questions: Sequence[Question] = (), folder: Path | None = None) -> None:
-        """Make a run without events. `start` starts one in a directory, and `load_run` reads one from there."""
+        """Make a run in which nobody spoke. `start` starts one in a directory, and `load_run` reads one from there."""
         self.manifest, self.folder = manifest, folder
         self.records: dict[Key, DiscussionRecord] = {}
         self.notes: list[str] = []
@@ -70,19 +80,7 @@ class Run:
         self.lines = 0
         """Number of lines of the log that it was read from."""
         for question in questions:
-            self._add(question)
-
-    def _add(self, question: Question) -> None:
-        for seed in self.manifest.seeds:
-            key = (question_id(question), seed)
-            if key in self.records:
-                raise UsageError(f"two questions have the id {key[0]!r}; give each its own")
-            manifest = self.manifest
-            settings = {**manifest.settings, "seed": seed}
-            about: dict[str, Any] = {"versions": manifest.versions, "models": manifest.models}  # Any: of the record
-            self.records[key] = DiscussionRecord(
-                scheme=manifest.scheme, settings=settings, question=question, seed=seed, origin=manifest.origin, **about
-            )
+            self._add_question(question)
 
     @classmethod
     def start(cls, manifest: RunManifest, questions: Sequence[Question], folder: Path | None) -> Run:
@@ -110,6 +108,133 @@ class Run:
                 run.close(discard=True)
                 raise
         return run
+
+    # The fold
+
+    def add(self, line: JSON) -> Line:
+        """Write a line to the log, if there is one, and apply it; return it by its type. Errors: see `write`."""
+        (typed,) = self.write(line)
+        self.apply(typed)
+        return typed
+
+    def write(self, *lines: JSON) -> list[Line]:
+        """Check lines and append them to the log, if there is one.
+
+        Raises:
+            StepError: a reader of the log would refuse one of them; nothing is written.
+            RecordError: the log cannot be written.
+        """
+        data = [encoded(line) for line in lines]
+        try:
+            typed = list(map(check, data))
+            if why := next(filter(None, map(self._misfit, typed)), ""):
+                raise ValueError(why)
+        except ValueError as error:
+            raise StepError(f"it cannot be saved: {error}") from error
+        if self._log is not None and lines:
+            self._log.write(b"".join(data))
+        return typed
+
+    def apply(self, line: Line) -> None:
+        """Apply a line of the log."""
+        match line:
+            case RunLine():
+                pass
+            case QuestionLine():
+                self._add_question(line.question)
+            case ResumedLine():
+                self.status, self.why = "running", ""
+            case ClosingLine():
+                self.status, self.why = line.line, line.why
+            case AgainLine():
+                self.records[line.of] = self.records[line.of].restarted()
+            case _:
+                self.records[line.of].apply(line)
+
+    def _add_question(self, question: Question) -> None:
+        for seed in self.manifest.seeds:
+            key = (question_id(question), seed)
+            if key in self.records:
+                raise UsageError(f"two questions have the id {key[0]!r}; give each its own")
+            manifest = self.manifest
+            settings = {**manifest.settings, "seed": seed}
+            about: dict[str, Any] = {"versions": manifest.versions, "models": manifest.models}  # Any: of the record
+            self.records[key] = DiscussionRecord(
+                scheme=manifest.scheme, settings=settings, question=question, seed=seed, origin=manifest.origin, **about
+            )
+
+    def _misfit(self, line: Line) -> str:
+        """Return how a line contradicts the manifest or the questions; "" if it does not."""
+        if isinstance(line, QuestionLine):
+            target = line.question.get("target")
+            return "" if target is None else _wrong_answer(target, line.question, "the target")
+        if isinstance(line, (RunLine, ResumedLine, ClosingLine)):
+            return ""
+        if line.of not in self.records:
+            return f"of is {shown(line.of)}: expected a question of an earlier line, under one of the seeds"
+        for event in getattr(line, "events", ()):
+            if isinstance(event, Opened) and (why := wrong_settings(self.manifest.scheme, event.settings)):
+                return f"opened.{why}"
+            counted = event.votes if isinstance(event, Count) else ()
+            for vote in event.decision["votes"] if isinstance(event, Decided) else counted:
+                if why := _wrong_answer(vote["answer"], self.records[line.of].question):
+                    return why
+        return ""
+
+    def restart(self, key: Key) -> None:
+        """Restart a discussion: drop what was recorded of it."""
+        self.add({"line": "again", "of": key})
+
+    def fail(self, key: Key, error: str, seconds: float, *, outside: bool = False) -> None:
+        """Record that a discussion ended without a decision; `outside`: the cause is not the scheme or protocol."""
+        cause = {"outside": True} if outside else {}
+        self.add({"line": "failed", "of": key, "error": error, "seconds": seconds, **cause})
+
+    def end(self, why: str = "") -> None:
+        """Record that the run is done, or that it stopped for the reason `why`."""
+        self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
+        if self._log is not None and self._log.untouched:  # it was resumed, and a limit was reached already
+            return
+        line: JSON = {"line": self.status, "why": why, "nbytes": self.nbytes, "counts": self.counts.model_dump()}
+        self.add(line if self._log is None else {**line, "digest": self._log.digest})
+
+    def resume(self) -> None:
+        """Open the log again, to write on after its last whole line. Errors: see `Log`.
+
+        Raises:
+            RecordError: another process continued the run since it was read.
+        """
+        assert self.folder is not None, "read from a folder"
+        self._log = Log(self.folder)
+        LOGGER.info("resuming the run in %s", self.folder)
+        lines, sound, cut = read(self.folder)
+        if len(lines) != self.lines:
+            self.close()
+            raise RecordError(f"run {str(self.folder)!r} was continued by another process meanwhile; try again")
+        if cut:
+            self._log.cut(sound)
+        self.status = "running"
+
+    def sync(self) -> None:
+        """Wait until the log is on the disk."""
+        if self._log is not None:
+            self._log.sync()
+
+    def close(self, *, discard: bool = False) -> None:
+        """Close the log and release its lock; mark running discussions as stopped.
+
+        `discard` deletes the files of a run that this process began; nobody spoke in it. A resumed run stays.
+        """
+        for record in self.records.values():
+            record.status = "stopped" if record.status == "running" else record.status
+        log, self._log = self._log, None
+        if log is None:
+            return
+        if discard and log.new and self._own_payloads:
+            shutil.rmtree(log.path.parent / PAYLOADS, ignore_errors=True)
+        log.close(discard=discard and log.new)
+
+    # What it says
 
     @property
     def only(self) -> DiscussionRecord:
@@ -147,6 +272,15 @@ class Run:
             scored=len(scores),
             score=sum(scores),
         )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all payloads, each file counted once."""
+        return sum({ref.sha256: ref.nbytes for ref in self._payloads()}.values())
+
+    def _payloads(self) -> Iterator[PayloadRef]:
+        for record in self.records.values():
+            yield from (message.payload for message in record.messages if message.payload)
 
     def questions(self) -> list[Question]:
         """Return the questions, each once."""
@@ -197,145 +331,90 @@ class Run:
         """Return the store of the payloads of its messages."""
         return PayloadStore(self.folder / PAYLOADS if self.folder else None)
 
-    # Events
 
-    def record_prompt(self, key: Key, event: Asked) -> None:
-        """Record that an agent is asked."""
-        self.records[key].take(event)
-        self.write({"line": "asked", "of": key, **to_json(event)})
+def _wrong_answer(answer: str | None, question: Question, subject: str = "a vote's answer") -> str:
+    """Return what is wrong with an answer; "" for nothing."""
+    kind = kinds.kind_of(question)
+    try:
+        kinds.same(answer, answer, kind)
+    except ValueError:
+        return f"{subject} is {shown(answer)}: expected one of the kind {kind}"
+    return ""
 
-    def record_step(self, key: Key, step: str, events: list[LoggedEvent], update: Update, seconds: float) -> None:
-        """Record the events of a step of the graph, and its update, by which a resumed run repeats it.
 
-        Raises:
-            StepError: it has a value that no saved run may have; nothing is recorded.
-        """
-        rest = {name: value for name, value in update.items() if name != "board"}  # the events have the messages
-        made = {"task": step, "seconds": seconds, "events": [to_json(event) for event in events], "update": rest}
-        self.write({"line": "step", "of": key, **made})
-        self.records[key].step(step, events, update, seconds)
+# Reading
 
-    def record_reply(self, key: Key, step: str, reply: str | JSON) -> None:
-        """Record a human's reply to a request of a step."""
-        self.records[key].replies.setdefault(step, []).append(reply)
-        self.write({"line": "replied", "of": key, "task": step, "reply": reply})
 
-    def record_failure(self, key: Key, error: str, seconds: float, *, outside: bool = False) -> None:
-        """Record that a discussion ended without a decision; `outside`: the cause is not the scheme or protocol."""
-        self.records[key].fail(error, seconds, outside=outside)
-        cause = {"outside": True} if outside else {}
-        self.write({"line": "failed", "of": key, "error": error, "seconds": seconds, **cause})
+def load_run(folder: Path | str) -> Run:
+    """Read a run from its directory; no model is needed.
 
-    def restart(self, key: Key) -> DiscussionRecord:
-        """Restart a discussion: drop what was recorded of it, and return its empty record."""
-        record = self.records[key] = self.records[key].restarted()
-        self.write({"line": "again", "of": key})
-        return record
+    Raises:
+        RecordError: there is no run, it is damaged, or another version wrote it.
+    """
+    folder = Path(folder)
+    lines, _, cut = read(folder)
+    run = Run(_manifest(lines, folder), folder=folder)
+    run.lines = len(lines)
+    for number, line in checked(lines, folder):
+        if why := run._misfit(line):
+            raise damaged(folder, number, why)
+        try:
+            run.apply(line)
+        except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise damaged(folder, number, f"it does not fit the lines before it ({shown(str(error))})") from error
+    if cut:
+        run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it recorded is run again")
+    if run.status == "running" and not in_use(folder):
+        run.status = "stopped"
+        run.close()
+    if (folder / JUDGED / LOG).exists():
+        run.verdicts = verdicts(load_run(folder / JUDGED))
+    return run
 
-    def end(self, why: str = "") -> None:
-        """Record that the run is done, or that it stopped for the reason `why`."""
-        self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
-        told: JSON = {"why": why, "nbytes": self.nbytes, "counts": self.counts.model_dump()}
-        if self._log is not None:
-            if self._log.untouched:  # it was resumed, and a limit was reached already
-                return
-            told["digest"] = self._log.digest
-        self.write({"line": self.status, **told})
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all payloads, each file counted once."""
-        return sum({ref.sha256: ref.nbytes for ref in self._payloads()}.values())
+def read_manifest(folder: Path) -> RunManifest:
+    """Return the manifest of a run, without the rest of its log. Errors: see `load_run`."""
+    try:
+        with opened(folder / LOG) as file:
+            first = parsed(file.readline())
+    except OSError as error:
+        raise RecordError(f"{str(folder)!r} contains no run: {LOG} cannot be read ({error.strerror})") from error
+    return _manifest([first] if first else [], folder)
 
-    def _payloads(self) -> Iterator[PayloadRef]:
-        for record in self.records.values():
-            yield from (message.payload for message in record.messages if message.payload)
 
-    def write(self, *lines: JSON) -> None:
-        """Add lines to the log, if there is one. Errors: see `Log.write` and `check`."""
-        if self._log is not None:
-            for line in lines:
-                self.check(line)
-            self._log.write(lines)
+def _manifest(lines: Sequence[JSON], folder: Path) -> RunManifest:
+    check_version(lines, folder)
+    try:  # not from the checked line: names of files that are not text are as they were written
+        manifest = RunManifest.model_validate(lines[0])
+        why = wrong_settings(manifest.scheme, manifest.settings)
+    except ValidationError as error:
+        why = first_wrong(error, "it")
+    if why:
+        raise damaged(folder, 1, why)
+    return manifest
 
-    def check(self, line: JSON) -> None:
-        """Check a line by the same model as the reader of a log.
 
-        Raises:
-            StepError: the reader would refuse it.
-        """
-        if why := wrong_in(encoded(line)) or self.unfit(line):
-            raise StepError(f"it cannot be saved: {why}")
+def verdicts(judge_run: Run) -> dict[Key, float]:
+    """Return the verdicts that could be read from a judge's replies, 1 for right, by the judged discussion."""
+    said = {name: each.decision["answer"] for (name, _), each in judge_run.records.items() if each.decision}
+    for name in said:
+        if not VERDICT_ID.match(name):
+            raise RecordError(
+                f"run {str(judge_run.folder)!r} is damaged: {name!r} names no answer; judge the run again"
+            )
+    return {judged_discussion(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
 
-    def unfit(self, line: JSON) -> str:
-        """Return how a line contradicts the manifest or the questions; "" if it does not."""
-        if "of" in line and (key := (line["of"][0], line["of"][1])) not in self.records:
-            return f"of is {shown(key)}: expected a question of an earlier line, under one of the seeds"
-        for event in line.get("events", []):
-            if event["event"] == "opened" and (why := wrong_settings(self.manifest.scheme, event["settings"])):
-                return f"opened.{why}"
-            for vote in event.get("votes") or event.get("decision", {}).get("votes", ()):
-                if why := _wrong_answer(vote["answer"], self.records[key].question):
-                    return why
-        if line["line"] == "question" and (target := line["question"].get("target")) is not None:
-            return _wrong_answer(target, line["question"], "the target")
-        return ""
 
-    def sync(self) -> None:
-        """Wait until the log is on the disk."""
-        if self._log is not None:
-            self._log.sync()
+def verdict_id(key: Key) -> str:
+    """Return the id of the question that asks a judge whether a discussion's answer is right.
 
-    def close(self, *, discard: bool = False) -> None:
-        """Close the log and release its lock; mark running discussions as stopped.
+    >>> judged_discussion(verdict_id(("a:b", 3)))
+    ('a:b', 3)
+    """
+    return f"{key[1]}:{key[0]}"
 
-        `discard` deletes the files of a run that this process began; nobody spoke in it. A resumed run stays.
-        """
-        for record in self.records.values():
-            record.status = "stopped" if record.status == "running" else record.status
-        log, self._log = self._log, None
-        if log is None:
-            return
-        if discard and log.new and self._own_payloads:
-            shutil.rmtree(log.path.parent / PAYLOADS, ignore_errors=True)
-        log.close(discard=discard and log.new)
 
-    def resume(self) -> None:
-        """Open the log again, to write on after its last whole line. Errors: see `Log`.
-
-        Raises:
-            RecordError: another process continued the run since it was read.
-        """
-        assert self.folder is not None, "read from a folder"
-        self._log = Log(self.folder)
-        LOGGER.info("resuming the run in %s", self.folder)
-        lines, sound, cut = read(self.folder)
-        if len(lines) != self.lines:
-            self.close()
-            raise RecordError(f"run {str(self.folder)!r} was continued by another process meanwhile; try again")
-        if cut:
-            self._log.cut(sound)
-        self.status = "running"
-
-    def apply(self, line: JSON) -> None:
-        """Apply a line of the log."""
-        if line["line"] == "question":
-            self._add(line["question"])
-            return
-        if line["line"] in ("stopped", "resumed", "done"):
-            now: dict[str, Status] = {"stopped": "stopped", "resumed": "running", "done": "done"}
-            self.status, self.why = now[line["line"]], line.get("why", "")
-            return
-        record = self.records[line["of"][0], line["of"][1]]
-        match line["line"]:
-            case "asked":
-                record.take(from_json({name: value for name, value in line.items() if name not in ("line", "of")}))
-            case "step":
-                events = list(map(from_json, line["events"]))
-                record.step(line["task"], events, line["update"], line["seconds"])
-            case "replied":
-                record.replies.setdefault(line["task"], []).append(line["reply"])
-            case "again":
-                self.records[line["of"][0], line["of"][1]] = record.restarted()
-            case "failed":
-                record.fail(line["error"], line["seconds"], outside=line.get("outside", False))
+def judged_discussion(name: str) -> Key:
+    """Return the discussion that a verdict is about."""
+    seed, _, question = name.partition(":")
+    return question, int(seed)

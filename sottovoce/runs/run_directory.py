@@ -1,29 +1,182 @@
-"""The default place of runs, for those without a directory of their own: one directory a run, the oldest removed.
+"""The directories of runs: the log file of each, and the default place of those without a directory of their own.
 
-Nothing here imports torch or langgraph.
+Nothing here imports torch or langgraph, or knows what a line of a log says (see `log`).
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
+import json
 import os
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
+
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError, UsageError, command
-from sottovoce.runs.log import LOG, in_use, last_line
+from sottovoce.core.files import RUN, bytes_of, check_no_link, missing, opened, remove_made
 
-if TYPE_CHECKING:
-    from sottovoce.runs.run import Key
-
+LOG = RUN
+LOCK = "lock"
+REPAIR = "restore the log from a copy, or run its questions again"
+END = 4096
+"""Largest size of a log's last line, in bytes."""
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+"""A surrogate (half of a character), escaped."""
+RESUMED = b'{"line":"resumed"}\n'
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 MAX_RUNS = 200
 """Largest number of runs; the oldest are removed when another starts."""
 MAX_BYTES = 10 << 30
 """Largest size of all their payloads, in bytes, as their logs state it; the newest run stays whatever its size."""
+
+
+class Log:
+    """The log of a run, open for writing; one process at a time."""
+
+    def __init__(self, folder: Path, *, new: bool = False) -> None:
+        """Lock a run's directory and open its log; `new` creates both, otherwise the log is resumed.
+
+        Raises:
+            RecordError: another process uses it, it cannot be written, or there is a link in it.
+        """
+        self.path, self.new = folder / LOG, new
+        self.untouched = not new
+        """True for a resumed log that has no line of this process yet."""
+        check_no_link(*folder.glob("*"), *folder.glob("*/*"))
+        self._lock = FileLock(folder / LOCK)
+        self._created = missing(folder / LOCK, self.path)
+        try:
+            if new:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o644)
+        except Timeout as error:
+            raise RecordError(f"run {str(folder)!r} is in use by another process; wait for it, or stop it") from error
+        except OSError as error:
+            self._lock.release()
+            remove_made(self._created)
+            raise RecordError(f"run {str(folder)!r} cannot be written: {error.strerror}") from error
+        self._end = os.fstat(self._file).st_size
+        self._hash = hashlib.sha256(bytes_of(self.path))
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of all its bytes, in hexadecimal."""
+        return self._hash.hexdigest()
+
+    def write(self, lines: bytes) -> None:
+        """Append lines, all or none; a resumed log begins to be written to with the first of them.
+
+        Raises:
+            RecordError: the disk is full, or the file system refused for another reason.
+        """
+        data = RESUMED + lines if self.untouched else lines
+        try:
+            if self.untouched:
+                os.ftruncate(self._file, self._end)
+            written = os.write(self._file, data)
+            if written < len(data):  # the rest does not fit: this call says why
+                written += os.write(self._file, data[written:])
+        except OSError as error:
+            os.ftruncate(self._file, self._end)
+            why = "the disk is full; free some space" if error.errno in FULL else error.strerror
+            raise RecordError(f"{str(self.path)!r} cannot be written: {why}") from error
+        self._end, self.untouched = self._end + written, False
+        self._hash.update(data)
+
+    def cut(self, size: int) -> None:
+        """Write over all bytes after the first `size`, which are an incomplete line."""
+        self._end, self._hash = size, hashlib.sha256(bytes_of(self.path)[:size])
+
+    def sync(self) -> None:
+        """Wait until the log is on the disk, so that a power cut loses nothing."""
+        os.fsync(self._file)
+
+    def close(self, *, discard: bool = False) -> None:
+        """Close the log and release its lock; `discard` a new log, or a resumed one without a line of this process."""
+        with suppress(OSError):  # a full disk was reported when a line was written
+            os.fsync(self._file)
+        os.close(self._file)
+        if discard or self.untouched:
+            remove_made(self._created)
+        self._lock.release()
+
+
+def in_use(folder: Path) -> bool:
+    """Return whether a process is writing to a run's directory."""
+    if not (folder / LOCK).exists():  # nor is one made: this is asked to read a run
+        return False
+    try:
+        with FileLock(folder / LOCK).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # a read-only directory: nobody writes to it
+        return False
+
+
+def read(folder: Path) -> tuple[list[JSON], int, int]:
+    """Return the lines of a log, unchecked, their size in bytes, and the size of an incomplete line after them.
+
+    Raises:
+        RecordError: there is no log, or a line is not JSON.
+    """
+    path = folder / LOG
+    try:
+        data = bytes_of(path)
+    except OSError as error:
+        raise RecordError(f"{str(folder)!r} contains no run: {LOG} cannot be read ({error.strerror})") from error
+    lines, sound = list[JSON](), 0
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
+        # The first line may name files whose bytes are not text.
+        parsed_line = parsed(without_surrogates(line) if lines else line)
+        if parsed_line is None:
+            if sound + len(line) < len(data):
+                raise RecordError(f"run {str(path)!r} is damaged: line {number} is not a line of a log; {REPAIR}")
+            break
+        lines.append(parsed_line)
+        sound += len(line)
+    return lines, sound, len(data) - sound
+
+
+def without_surrogates(line: bytes) -> bytes:
+    """Return a line with U+FFFD for each lone surrogate, which neither pydantic nor a file accepts."""
+    if not SURROGATE.search(line):
+        return line
+    from sottovoce.prompts.structured import encodable  # late: its patterns take long to compile
+
+    try:
+        text = encodable(json.dumps(json.loads(line), ensure_ascii=False))
+    except (ValueError, RecursionError):  # not JSON: the caller says so
+        return line
+    return text.encode() + (b"\n" if line.endswith(b"\n") else b"")
+
+
+def last_line(folder: Path) -> JSON:
+    """Return the last line of a log without reading the rest; {} if it is incomplete or too long."""
+    with opened(folder / LOG) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - END))
+        return parsed((file.read().splitlines(keepends=True) or [b""])[-1]) or {}
+
+
+def parsed(line: bytes) -> JSON | None:
+    """Return a line of a log as JSON, or None if it is not one."""
+    try:
+        value: JSONValue = json.loads(line) if line.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and "line" in value else None
+
+
+# The default place of runs
 
 
 def runs_folder() -> Path:
@@ -110,24 +263,3 @@ def remove(folders: Sequence[Path]) -> None:
             raise UsageError(f"run {folder.name!r} is in use by another process; wait until that ends")
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-JUDGED = "judged"
-"""The judge directory, in the run's directory; it is a run of its own."""
-VERDICT_ID = re.compile(r"-?\d{1,16}:")
-"""The beginning of a question's id in a judge's run: the seed of the discussion whose answer is judged."""
-
-
-def verdict_id(key: Key) -> str:
-    """Return the id of the question that asks a judge whether a discussion's answer is right.
-
-    >>> judged_discussion(verdict_id(("a:b", 3)))
-    ('a:b', 3)
-    """
-    return f"{key[1]}:{key[0]}"
-
-
-def judged_discussion(name: str) -> Key:
-    """Return the discussion that a verdict is about."""
-    seed, _, question = name.partition(":")
-    return question, int(seed)

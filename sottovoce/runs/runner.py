@@ -1,4 +1,4 @@
-"""The runner: it runs the discussions of a run, many at once, on one graph.
+"""The runner: it starts or resumes a run, and runs its discussions, many at once, on one graph.
 
 The graph runs on an event loop, so a stop (Ctrl-C) cancels the models' calls instead of waiting for them.
 """
@@ -6,30 +6,72 @@ The graph runs on an event loop, so a stop (Ctrl-C) cancels the models' calls in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import AnyState
-from sottovoce.core.errors import PayloadError, RecordError, UsageError, command
+from sottovoce.core.errors import PayloadError, RecordError, SottovoceError, StoppedError, UsageError, command
 from sottovoce.core.event_loop import may_wait
 from sottovoce.graphs import scheme
-from sottovoce.nodes.context import Models
+from sottovoce.nodes.context import Models, made_from
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch
+from sottovoce.runs import run_directory
 from sottovoce.runs.cluster import run_on_cluster
 from sottovoce.runs.discussion import HumanReply, LiveDiscussion, recorded
-from sottovoce.runs.events import Event
-from sottovoce.runs.limits import Limits
-from sottovoce.runs.log import FULL
+from sottovoce.runs.limits import SAME_COMMAND, Limits
+from sottovoce.runs.log import Event, Key
+from sottovoce.runs.manifest import RunManifest, new_manifest
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.run import PAYLOADS, Key, Observer, Run
+from sottovoce.runs.run import PAYLOADS, Observer, Run, load_run
+from sottovoce.runs.run_directory import FULL, LOG, run_name
 
+Show = Callable[[str, Run], AbstractContextManager[Observer | None]]
+"""A function of a run's name and the run; it returns a context manager that yields the run's observer."""
 SYNC = 1.0
 """Seconds between two syncs of the log to the disk: a power cut loses no more than that, a kill loses nothing."""
+
+
+def start_run(manifest: RunManifest, questions: Sequence[Question], folder: Path | None = None) -> Run:
+    """Start a run, in `folder` or in the default place, where the oldest runs are removed. Errors: see `Run.start`."""
+    if folder is None:
+        run_directory.prune(run_directory.MAX_RUNS - 1)
+    return Run.start(manifest, questions, folder or run_directory.new_folder(manifest.scheme))
+
+
+def continue_run(manifest: RunManifest, questions: Sequence[Question], folder: Path) -> Run:
+    """Resume the run in `folder`, or start it there.
+
+    Raises:
+        RecordError: the run there has another manifest, or is in use.
+    """
+    if (folder / LOG).exists():
+        return resume_run(load_run(folder), manifest)
+    return start_run(manifest, questions, folder)
+
+
+def resume_run(
+    run: Run, now: RunManifest | None = None, models: Models = None, settings: Settings | None = None
+) -> Run:
+    """Resume a run that was read from its directory; `settings` default to its own.
+
+    Raises:
+        RecordError: its models or prompts have changed, or another process uses it.
+    """
+    settings = settings or run.manifest.own_settings()
+    now = now or new_manifest(
+        run.manifest.scheme, settings, run.questions(), run.manifest.seeds, run.manifest.origin, models=models
+    )
+    run.notes += run.manifest.check_same(now, str(run.folder))
+    run.resume()
+    return run
 
 
 @contextmanager
@@ -191,3 +233,98 @@ def _is_full(error: BaseException) -> bool:
     """Return whether an error says that the disk is full, directly or as the cause of a PayloadError."""
     told = error.__cause__ if isinstance(error, PayloadError) else error
     return isinstance(told, OSError) and told.errno in FULL
+
+
+# Several runs
+
+
+class LimitReached(SottovoceError):
+    """A limit for all runs of a job together, which stopped it."""
+
+    def __init__(self, reason: str) -> None:
+        """Take the reason in words, such as "the call limit is reached: 6 of 6"."""
+        super().__init__(f"{reason}; run {SAME_COMMAND} to continue, with a higher limit or none")
+        self.reason = reason
+
+
+class Job:
+    """Runs that follow one another under common limits, counted from the moment the job is made."""
+
+    def __init__(self, limits: Limits | None = None, show: Show | None = None, models: Models = None) -> None:
+        """Start the clock of the limits.
+
+        Args:
+            limits: The limits for all runs together.
+            show: Shows the progress of a run.
+            models: Chat models of the agents; None loads those that the settings name.
+        """
+        self.limits, self.show, self.models = limits or Limits(), show, models
+        self._start = time.monotonic()
+
+    def run(self, name: str, run: Run, settings: Settings, others: Iterable[Run] = ()) -> None:
+        """Run the unfinished discussions of a run; `others` have used up a part of the limits.
+
+        Errors: see `run_all`.
+        """
+        self._forget_prefixes(settings)
+        with self.show(name, run) if self.show else nullcontext() as observe:
+            run_all(run, settings, run.store(), models=self.models, observe=observe, limits=self._left(others))
+
+    def reached(self, runs: Iterable[Run]) -> str:
+        """Return the limit that the runs have reached together, in words; empty if none."""
+        limit = self.limits.time_limit
+        late = limit is not None and time.monotonic() - self._start >= limit
+        return self.limits.reached(*_spent(runs)) or (self.limits.out_of_time() if late else "")
+
+    def _left(self, others: Iterable[Run]) -> Limits:
+        (calls, tokens), limits = _spent(others), self.limits
+        left = {
+            "call_limit": limits.call_limit and limits.call_limit - calls,
+            "token_limit": limits.token_limit and limits.token_limit - tokens,
+            "time_limit": limits.time_limit and limits.time_limit - (time.monotonic() - self._start),
+        }
+        return limits.model_copy(update=left)
+
+    def _forget_prefixes(self, settings: Settings) -> None:
+        """Drop what models cached in earlier runs: a result must not depend on the order of the runs."""
+        for agent in settings.names() if self.models is None else ():
+            if isinstance(model := made_from(settings, agent), HookedChatModel):
+                model.loaded.engine.forget()
+
+
+def _spent(runs: Iterable[Run]) -> tuple[int, int]:
+    costs = [run.cost for run in runs]
+    return sum(cost.calls for cost in costs), sum(cost.total for cost in costs)
+
+
+@contextmanager
+def resumable_run(run: Run) -> Iterator[None]:
+    """Turn Ctrl-C into the error that says how to resume a run, unless nothing is saved of it.
+
+    Raises:
+        StoppedError: the user stopped the run.
+        KeyboardInterrupt: likewise, and nobody has spoken, or the run has no directory.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if run.folder is None or not run.spoken:
+            raise
+        raise StoppedError(f"stopped; all messages are saved, and {resume_command(run)} resumes") from stop
+
+
+def resume_command(run: Run) -> str:
+    """Return the command that resumes a run, in backquotes."""
+    return command("runs", "resume", run_name(run.folder) if run.folder else "")
+
+
+def check_failures(runs: Iterable[Run]) -> None:
+    """Check that no discussion failed.
+
+    Raises:
+        SottovoceError: the number of failed discussions, and the first error.
+    """
+    records = [record for run in runs for record in run.records.values()]
+    failed = [record for record in records if record.status == "failed"]
+    if failed:
+        raise SottovoceError(f"{len(failed)} of {len(records)} discussions failed; the first error: {failed[0].error}")

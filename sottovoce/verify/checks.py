@@ -18,11 +18,11 @@ from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.models.load import TOLERANCE
 from sottovoce.nodes.probes import run_of
 from sottovoce.runs.allowed import NO_TRUST, Trust
+from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest, versions
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.run import Key, Run
+from sottovoce.runs.run import Run
 from sottovoce.runs.runner import payload_store, run_all
-from sottovoce.runs.start import all_settings_of, settings_of
 from sottovoce.verify.folder import Finding, Verification, check_log, check_payloads, differences, of
 
 COUNTED = ("tokens_in", "tokens_out", "temperature")  # they depend neither on what else runs nor on the machine
@@ -36,7 +36,7 @@ def verify(run: Run, reruns: int = 3, seed: int = 0, trust: Trust = NO_TRUST) ->
     Raises:
         UsageError: a re-run needs something that `trust` does not allow.
     """
-    lacking = trust.lacking(all_settings_of(run), "the run", run.folder and run.folder.parent)
+    lacking = trust.lacking(run.manifest.all_settings(), "the run", run.folder and run.folder.parent)
     if lacking and reruns:
         raise UsageError(f"{lacking}, or --no-model to check only what needs no model")
     verified = Verification(len(run.records), sum(len(record.messages) for record in run.records.values()))
@@ -49,7 +49,7 @@ def verify(run: Run, reruns: int = 3, seed: int = 0, trust: Trust = NO_TRUST) ->
     for key in run.records:
         verified.findings += check_payloads(run, key)
     if not lacking and run.manifest.versions.get("sottovoce") == sottovoce.__version__:
-        now = prompts_digest(run.manifest.scheme, all_settings_of(run), run.manifest.packs)
+        now = prompts_digest(run.manifest.scheme, run.manifest.all_settings(), run.manifest.packs)
         if now != run.manifest.prompts:
             verified.findings.append(Finding("the digest of the prompts", run.manifest.prompts, now))
     if reruns:
@@ -82,7 +82,9 @@ def _rerun(run: Run, k: int, seed: int, verified: Verification, trust: Trust) ->
         return
     again = Run(manifest, run.questions())
     again.records = {key: again.records[key] for key in keys}
-    settings = trust.applied(settings_of(again)).model_copy(update={"approve": []})  # everything was approved
+    settings = trust.applied(again.manifest.own_settings()).model_copy(
+        update={"approve": []}
+    )  # everything was approved
     if settings.probe_from:  # a name relative to the saved run; the re-run's store is elsewhere, so use the full path
         settings = settings.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
     exact = bool(run.manifest.settings.get("exact")) and run.manifest.versions == manifest.versions
@@ -105,7 +107,7 @@ def _left_out(record: DiscussionRecord) -> str:
 
 def _manifest_now(run: Run) -> RunManifest:
     """Return the manifest that the same run would have now, in exact mode if its models allow it."""
-    settings = settings_of(run)
+    settings = run.manifest.own_settings()
     plain = all(model.format == "float32" and model.device == "cpu" for model in run.manifest.models.values())
     settings = settings.model_copy(update={"exact": settings.exact or plain})
     return new_manifest(run.manifest.scheme, settings, run.questions(), run.manifest.seeds, run.manifest.origin)

@@ -13,10 +13,11 @@ from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.files import bytes_of
-from sottovoce.runs.log import LOG, read
+from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import digest
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.run import PAYLOADS, Key, Run
+from sottovoce.runs.run import PAYLOADS, Run
+from sottovoce.runs.run_directory import LOG, read
 
 CLOSING = ("done", "stopped")
 BROKEN = ("again", "failed", "resumed", "stopped")  # payloads that no message names may be left

@@ -8,7 +8,7 @@ from sottovoce.analysis.statistics import Difference, mean, share
 from sottovoce.core.errors import UsageError
 from sottovoce.report.comparison import markdown
 from sottovoce.report.report import headline
-from sottovoce.runs.results import Result
+from sottovoce.runs.record import Result
 
 
 def run(scores: list[float], seed: int = 0, **more: object) -> list[Result]:

@@ -17,9 +17,8 @@ from sottovoce.cli.runs import ExportOptions, export
 from sottovoce.graphs.whodunit import WhoDunit, draw_games
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.results import Result, Results
-from sottovoce.runs.run import Run
+from sottovoce.runs.record import Result, Results
+from sottovoce.runs.run import Run, load_run
 from sottovoce.runs.runner import run_all
 
 SMALL = WhoDunit(suspects=3, attributes=3)

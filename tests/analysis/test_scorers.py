@@ -14,7 +14,7 @@ from sottovoce.cli.run_tables import show_measures
 from sottovoce.datasets import DATASETS
 from sottovoce.datasets.published import Source, read_source
 from sottovoce.nodes.question import Question
-from sottovoce.runs.read import load_run
+from sottovoce.runs.run import load_run
 from tests.runs.single import run_one
 from tests.runs.support import task
 from tests.shared import shared

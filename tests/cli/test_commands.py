@@ -18,7 +18,7 @@ from sottovoce.graphs import NAMES
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.mad import MAD
 from sottovoce.retrievers import ABOUT, RETRIEVERS
-from sottovoce.runs.read import load_run
+from sottovoce.runs.run import load_run
 from sottovoce.runs.run_directory import saved_runs
 from tests import warm
 from tests.cli.conftest import Call, Models

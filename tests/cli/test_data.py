@@ -12,7 +12,7 @@ from typing import Any
 from sottovoce.environments import SPLITS
 from sottovoce.environments.whodunit.games import split_of
 from sottovoce.retrievers import open_retriever
-from sottovoce.runs.read import load_run
+from sottovoce.runs.run import load_run
 from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call
 from tests.cli.test_commands import start

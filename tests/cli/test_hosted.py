@@ -17,7 +17,7 @@ import pytest
 
 from sottovoce.core.any_types import JSON
 from sottovoce.graphs.debate import Debate, create_debate
-from sottovoce.runs.read import load_run
+from sottovoce.runs.run import load_run
 from tests.cli.conftest import Answer, Call, Models
 
 MINI = "hosted:openai:gpt-4o-mini"

@@ -22,10 +22,8 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.watch import Intervention
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run import Run
-from sottovoce.runs.runner import run_all
-from sottovoce.runs.start import resume_run
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.runner import resume_run, run_all
 from tests.cli.conftest import Call, Models
 from tests.graphs.support import Once
 from tests.runs.single import Task, run_one

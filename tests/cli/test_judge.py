@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.analysis.scorers import agreements, kappa
 from sottovoce.channels.store import PayloadStore
-from sottovoce.runs.read import load_run
+from sottovoce.runs.run import load_run
 from tests.cli.conftest import Call, Models
 from tests.runs.single import run_one
 from tests.runs.support import task

@@ -16,7 +16,7 @@ import pytest
 from filelock import FileLock
 
 from sottovoce.cli.main import main, program
-from sottovoce.runs.log import LOCK, LOG
+from sottovoce.runs.run_directory import LOCK, LOG
 from tests.cli.conftest import Call, Models
 from tests.cli.test_help import commands
 from tests.cli.test_runs import FEW
@@ -126,6 +126,7 @@ READERS = {
     "runs compare": ["runs", "compare", "RUN", "stopped"],
     "runs measures": ["runs", "measures", "RUN"],
     "runs report": ["runs", "report", "RUN"],
+    "runs score": ["runs", "score", "RUN", TRUST],
     "runs verify": ["runs", "verify", "RUN", TRUST],
     "runs judge": ["runs", "judge", "RUN", "--model", "./tiny"],
     "runs remove": ["runs", "remove", "RUN"],

@@ -14,11 +14,11 @@ from sottovoce.cli.live import LiveTranscript, PipedTranscript, RunProgress
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.settings import Settings
 from sottovoce.report import transcript
-from sottovoce.runs.events import Count, Event
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.read import load_run
+from sottovoce.runs.log import Count, Event
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.start import resume_run
+from sottovoce.runs.run import load_run
+from sottovoce.runs.runner import resume_run
 from tests.cli.screen import left_on_screen, printed
 from tests.runs import schemes
 from tests.runs.schemes import ASKED, JUDGED, WATCHED, WEIGHED, Once

@@ -11,7 +11,7 @@ import pytest
 from sottovoce.analysis.monitors import _tokenizer
 from sottovoce.monitors.dataset import read_rows
 from sottovoce.monitors.settings import Measure
-from sottovoce.runs.read import load_run
+from sottovoce.runs.run import load_run
 from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import USAGE, refused

@@ -14,8 +14,7 @@ from sottovoce.cli.main import program
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import EXPERIMENT, INDEX, RUN, OutputFile, check_folder
 from sottovoce.graphs import NAMES
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run import Run
+from sottovoce.runs.run import Run, load_run
 from tests.cli.conftest import Call
 from tests.cli.test_help import commands
 from tests.runs.single import run_one

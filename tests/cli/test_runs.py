@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.runs.read import load_run
+from sottovoce.runs.run import load_run
 from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused

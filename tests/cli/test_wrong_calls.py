@@ -11,7 +11,7 @@ import pytest
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.runs.results import Result, Results, as_cell
+from sottovoce.runs.record import Result, Results, as_cell
 from tests.cli.conftest import Call
 from tests.cli.test_errors import USAGE, refused
 from tests.runs.single import run_one

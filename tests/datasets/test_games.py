@@ -19,7 +19,7 @@ from sottovoce.graphs.govsim import GovSim
 from sottovoce.graphs.govsim import draw_games as lakes
 from sottovoce.graphs.whodunit import WhoDunit, draw_games
 from sottovoce.nodes.settings import Settings
-from sottovoce.runs.read import load_run
+from sottovoce.runs.run import load_run
 from tests.runs import schemes
 from tests.runs.schemes import LIVED, PLAYED
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from sottovoce.channels.message import Message
-from sottovoce.runs.events import Asked, Listener
+from sottovoce.channels.message import Message, Place
+from sottovoce.runs.discussion import Listener
 from tests.database import Server, open_saver
 from tests.warm import PROCESSES
 
@@ -31,8 +31,8 @@ def discuss(folder: Path, saver: str, thread: str) -> None:
     """The application, with a file that gets a line for each call of a model, and at last the decision."""
     calls = os.open(folder / "calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def asked(event: Asked) -> None:
-        os.write(calls, f"{json.dumps([event.agent, event.round])}\n".encode())
+    def asked(place: Place, turns: object) -> None:
+        os.write(calls, f"{json.dumps([place.agent, place.round])}\n".encode())
 
     application = runpy.run_path(str(EXAMPLE))
     told = {"callbacks": [Listener(asked)]}

@@ -19,11 +19,10 @@ from sottovoce.experiments.rows import prepare
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment, Matched
 from sottovoce.report.comparison import Gathered, waiting
-from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.read import load_run
+from sottovoce.runs.log import Event
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.run import Run
+from sottovoce.runs.run import Run, load_run
 from tests.datasets.test_question_files import SUMS, lines
 
 ROWS = {"alone": {"scheme": "single"}, "pair": {"scheme": "debate", "rounds": 2}}

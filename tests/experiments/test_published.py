@@ -19,7 +19,7 @@ from sottovoce.experiments.published import Compared, compare_figures, observed
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment, FileRow, Published
 from sottovoce.report.comparison import published_table
-from sottovoce.runs.results import Result, Results
+from sottovoce.runs.record import Result, Results
 from sottovoce.runs.run import Run
 
 PRINTED = Path(__file__).parent / "printed"

@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce.cli.main import main
 from sottovoce.monitors.settings import Measure
-from sottovoce.runs.log import LOG
+from sottovoce.runs.run_directory import LOG
 from tests.fuzz.cases import drawn, edited, held, mutated
 from tests.nodes.test_guard import monitor
 from tests.support import tiny_model, tiny_tokenizer
@@ -24,6 +24,7 @@ COMMANDS: dict[str, Callable[[Path], list[str]]] = {
     "show --json": lambda run: ["runs", "show", str(run), "--json"],
     "list": lambda run: ["runs", "list"],
     "measures": lambda run: ["runs", "measures", str(run)],
+    "score": lambda run: ["runs", "score", str(run)],
     "compare": lambda run: ["runs", "compare", str(run)],
     "report": lambda run: ["runs", "report", str(run), "--html", str(run.parent / "page.html"), "--force"],
     **{

@@ -16,7 +16,6 @@ from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
-from sottovoce.runs.start import settings_of
 from tests.runs.support import QUESTION, carrying, held
 
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=\"document.title = 'taken'\">"
@@ -51,7 +50,7 @@ def cipher(folder: Path, questions: int = 2, **settings: Any) -> Run:
     made = Debate(protocol="cipher", rounds=2, max_tokens=48, **settings)
     asked = arithmetic.questions(questions, seed=0)
     run = Run.start(new_manifest("debate", made, asked), asked, folder)
-    run_all(run, settings_of(run), run.store())
+    run_all(run, run.manifest.own_settings(), run.store())
     return run
 
 

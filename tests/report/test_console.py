@@ -15,7 +15,7 @@ from sottovoce.core.text import steady
 from sottovoce.graphs.debate import Debate
 from sottovoce.report import transcript
 from sottovoce.report.tables import moves
-from sottovoce.runs.events import Asked, Speaking
+from sottovoce.runs.log import Asked, Speaking
 from sottovoce.runs.record import DiscussionRecord
 from tests import warm
 from tests.runs.support import QUESTION

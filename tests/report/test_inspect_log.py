@@ -54,7 +54,7 @@ def test_a_sample_has_the_score_the_votes_and_the_tokens(run: Run) -> None:
 def test_a_failed_discussion_has_its_error_and_no_score(run: Run) -> None:
     record = run.records["sum/1", 0]
     record.decision = None
-    record.fail("the server is down", 2.0, outside=True)
+    run.fail(("sum/1", 0), "the server is down", 2.0, outside=True)
 
     sample = log_of(run)["samples"][1]
 

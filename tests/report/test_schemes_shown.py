@@ -12,7 +12,7 @@ from sottovoce.graphs.whodunit import draw_games
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.report.transcript import markdown
-from sottovoce.runs.read import load_run
+from sottovoce.runs.run import load_run
 from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.schemes import (

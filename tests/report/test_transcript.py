@@ -11,7 +11,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import Debate
 from sottovoce.report import blocks, describe, transcript
 from sottovoce.report.transcript import fenced, markdown
-from sottovoce.runs.events import Reset
+from sottovoce.runs.log import Reset
 from sottovoce.runs.record import DiscussionRecord, ordered
 from tests.cli.screen import printed
 from tests.runs.support import QUESTION, carrying, held

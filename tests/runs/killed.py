@@ -12,12 +12,11 @@ from sottovoce.channels.message import Place
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.log import read
+from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run import Key, Run
-from sottovoce.runs.runner import run_all
-from sottovoce.runs.start import resume_run, settings_of
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.run_directory import read
+from sottovoce.runs.runner import resume_run, run_all
 from tests.warm import PROCESSES
 
 Said = dict[Key, tuple[Any, list[tuple[Place, str]]]]
@@ -30,7 +29,7 @@ def hold(folder: Path, scheme: str, settings: Settings, questions: list[Question
         run = resume_run(load_run(folder))
     else:
         run = Run.start(new_manifest(scheme, settings, questions), questions, folder)
-    run_all(run, settings_of(run), run.store(), limits=Limits(at_once=at_once))
+    run_all(run, run.manifest.own_settings(), run.store(), limits=Limits(at_once=at_once))
 
 
 def hold_until_killed(folder: Path, seconds: float, *told: Any) -> bool:

@@ -25,10 +25,9 @@ from sottovoce.graphs.codegen import CodeGen
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single
 from sottovoce.runs.allowed import Trust, lies_in
-from sottovoce.runs.log import LOG
 from sottovoce.runs.payload_stores import places
-from sottovoce.runs.read import load_run, read_manifest
-from sottovoce.runs.start import settings_of
+from sottovoce.runs.run import load_run, read_manifest
+from sottovoce.runs.run_directory import LOG
 from tests.runs.single import Task, run_one
 
 PROBLEM = "def add(a, b):\n    '''Add.\n    >>> add(1, 1)\n    2\n    '''\n"
@@ -90,7 +89,7 @@ def test_a_received_run_runs_its_programs_in_no_sandbox_of_its_own(
     code, said = told(capsys, "runs", "verify", folder)
     assert (code, said.count("\n")) == (2, 1) and "--no-model" in said and not written.exists()
     assert "'limits' with --unsafe" in said and "add --sandbox isolated" in said
-    assert settings_of(load_run(folder)).sandbox is None  # type: ignore[attr-defined]  # of CodeGen
+    assert load_run(folder).manifest.own_settings().sandbox is None  # type: ignore[attr-defined]  # of CodeGen
 
 
 @pytest.mark.parametrize(

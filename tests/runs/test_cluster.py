@@ -23,8 +23,7 @@ from sottovoce.runs import cluster
 from sottovoce.runs.cluster import ShardOutput, add_output, run_shard
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run import Run
+from sottovoce.runs.run import Run, load_run
 from sottovoce.runs.runner import run_all
 
 QUESTIONS: list[Question] = [

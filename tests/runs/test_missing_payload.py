@@ -13,14 +13,12 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import main
 from sottovoce.core.errors import PayloadError, RecordError
 from sottovoce.graphs.debate import Debate
-from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
+from sottovoce.runs.log import Event
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.run import Run
-from sottovoce.runs.runner import run_all
-from sottovoce.runs.start import resume_run, settings_of
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.runner import resume_run, run_all
 from tests.runs.support import QUESTION
 from tests.runs.test_saved_runs import Stop
 
@@ -58,7 +56,7 @@ def spoil(run: Run, how: Any) -> str:
 def go_on(folder: Path, **limits: Any) -> Run:
     run = load_run(folder)
     store = PayloadStore(folder / "payloads", cache_bytes=0)  # live copies would serve as well as the files
-    run_all(resume_run(run), settings_of(run), store, limits=Limits(**limits), alone=True)
+    run_all(resume_run(run), run.manifest.own_settings(), store, limits=Limits(**limits), alone=True)
     return run
 
 

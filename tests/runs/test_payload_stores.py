@@ -16,7 +16,8 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.log import Log
+from sottovoce.runs.log import encoded
+from sottovoce.runs.run_directory import Log
 from tests.database import Server, open_saver
 from tests.runs.support import carrying, held
 from tests.runs.test_saved_runs import Stop, begin, hold, stop_after
@@ -56,7 +57,7 @@ def run_on_shelf(*texts: str, limits: Limits | None = None) -> tuple[PayloadStor
     for text, digest in zip(texts, digests, strict=True):
         ref = {"protocol": "cipher", "sha256": digest, "text_sha256": "0" * 64, "tokens": 1, "nbytes": 1}
         said = {"agent": "agent_1", "round": 3, "act": "revise", "text": text, "payload": ref}
-        log.write([{**step, "events": [{"event": "said", **said}]}])
+        log.write(encoded({**step, "events": [{"event": "said", **said}]}))
     log.close()
     return store, digests
 

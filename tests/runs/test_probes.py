@@ -26,10 +26,8 @@ from sottovoce.report.comparison import markdown
 from sottovoce.runs.allowed import Trust
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run import Run
-from sottovoce.runs.runner import run_all
-from sottovoce.runs.start import start_run
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.runner import run_all, start_run
 from sottovoce.verify.checks import verify
 from tests.verify.tampering import Forger
 

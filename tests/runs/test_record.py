@@ -22,12 +22,11 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.cost import flops
 from sottovoce.runs.discussion import OUTSIDE
-from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import AgentModel, new_manifest
 from sottovoce.runs.measures import ParseStatistics
-from sottovoce.runs.read import load_run
-from sottovoce.runs.results import Results
-from sottovoce.runs.run import Run
+from sottovoce.runs.record import Results
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.run_directory import LOG
 from sottovoce.runs.runner import run_all
 from tests.runs import schemes
 from tests.runs.schemes import WEIGHED

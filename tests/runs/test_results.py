@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.store import PayloadStore
-from sottovoce.runs.read import load_run
-from sottovoce.runs.results import Result
+from sottovoce.runs.record import Result
+from sottovoce.runs.run import load_run
 from tests.runs.single import run_one
 from tests.runs.support import task
 

@@ -22,12 +22,10 @@ from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Intervention, Watch
-from sottovoce.runs.log import read
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run import Run
-from sottovoce.runs.runner import run_all
-from sottovoce.runs.start import resume_run
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.run_directory import read
+from sottovoce.runs.runner import resume_run, run_all
 from tests.runs.killed import hold, killed_often, said
 from tests.runs.schemes import (
     ASKED,

@@ -11,9 +11,9 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.graphs.debate import Debate
-from sottovoce.runs.events import Asked, Count, Decided, Event, Intervention, Level, Opened, Reset, Speaking
-from sottovoce.runs.read import load_run
+from sottovoce.runs.log import Asked, Count, Decided, Event, Intervention, Level, Opened, Reset, Speaking
 from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.run import load_run
 from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.schemes import SENT, WATCHED, Once, says

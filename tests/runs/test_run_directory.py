@@ -8,12 +8,13 @@ import pytest
 
 from sottovoce.core.errors import RecordError
 from sottovoce.runs import run_directory
-from sottovoce.runs.log import Log
+from sottovoce.runs.log import encoded
+from sottovoce.runs.run_directory import Log
 
 
 def put(name: str, nbytes: int = 0) -> Path:
     log = Log(run_directory.runs_folder() / name, new=True)
-    log.write([{"line": "run"}, {"line": "done", "nbytes": nbytes}])
+    log.write(encoded({"line": "run"}) + encoded({"line": "done", "nbytes": nbytes}))
     log.close()
     return run_directory.runs_folder() / name
 

@@ -13,15 +13,13 @@ from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
-from sottovoce.runs.events import Event
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.log import Log, read
+from sottovoce.runs.log import Event
 from sottovoce.runs.manifest import RunManifest, new_manifest
-from sottovoce.runs.read import load_run
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.run import Run
-from sottovoce.runs.runner import run_all
-from sottovoce.runs.start import resume_run, settings_of
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.run_directory import Log, read
+from sottovoce.runs.runner import resume_run, run_all
 from tests import warm
 
 ROUNDS = 4
@@ -40,7 +38,7 @@ def begin(folder: Path, questions: int = 1, **more: Any) -> Run:
 
 
 def hold(run: Run, **more: Any) -> Run:
-    run_all(run, settings_of(run), run.store(), models=fresh(), **more)
+    run_all(run, run.manifest.own_settings(), run.store(), models=fresh(), **more)
     return run
 
 

@@ -19,8 +19,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.report.comparison import gathered
 from sottovoce.report.report import report
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run import Run
+from sottovoce.runs.run import Run, load_run
 from sottovoce.verify.checks import verify
 
 SUMS: list[Question] = [{"id": f"q{n}", "question": f"{n} + 2?", "target": str(n + 2)} for n in (1, 2)]

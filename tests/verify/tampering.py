@@ -13,10 +13,9 @@ from pathlib import Path
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.any_types import JSON
-from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import digest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run import PAYLOADS
+from sottovoce.runs.run import PAYLOADS, load_run
+from sottovoce.runs.run_directory import LOG
 
 
 class Forger:

@@ -23,12 +23,10 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.log import LOG
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.read import load_run
-from sottovoce.runs.run import Run
-from sottovoce.runs.runner import run_all
-from sottovoce.runs.start import resume_run
+from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.run_directory import LOG
+from sottovoce.runs.runner import resume_run, run_all
 from sottovoce.verify.checks import compare_payloads, verify
 from tests.nodes.test_guard import monitor
 from tests.runs import schemes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
-from sottovoce.runs.job import Job
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
+from sottovoce.runs.runner import Job
 
 SUM: Question = {"id": "sum", "question": "What is 14 + 3 * 5 - 7?"}
 
