@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 from sottovoce.channels.message import Part, Place, Turn
 from sottovoce.core.response_format import Form
-
-if TYPE_CHECKING:
-    from sottovoce.agents.structured import Tools
 
 WORDS = "nl"
 """The protocol of words."""
@@ -47,7 +44,7 @@ class Ask:
     """False if a model that thinks is to reply without thoughts."""
     sampling: Mapping[str, float | None] = field(default_factory=dict)
     """Other sampling values of an application's call: top_p, top_k, repetition_penalty."""
-    tools: Tools | None = None
+    tools: Any = None  # Any: `Tools`, a module above
     """The tools of an application's call."""
 
     place: Place = NOWHERE

@@ -123,10 +123,10 @@ class HookedChatModel(LocalModel, BaseChatModel):
     def get_num_tokens_from_messages(self, messages: list[BaseMessage], tools: Sequence[Any] | None = None) -> int:
         """Return the number of positions of a prompt: its chat as the template writes it, and what it hears."""
         offered = [convert_to_openai_tool(tool) for tool in tools or ()]
-        ask = self.asked(messages, tools=offered, tool_choice="none")
-        return self.request(ask, self.heard(ask)).length
+        ask = self.to_ask(messages, tools=offered, tool_choice="none")
+        return self.request(ask, self.encode(ask)).length
 
-    def asked(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **kwargs: Any) -> Ask:
+    def to_ask(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **kwargs: Any) -> Ask:
         """Return a call of LangChain as the request to an agent.
 
         Raises:
@@ -166,7 +166,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        ask = await self._asked(messages, stop, kwargs)
+        ask = await self._ask(messages, stop, kwargs)
         return convert.result(self._face(await self.reply(ask), ask))
 
     def _stream(
@@ -188,7 +188,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        ask, texts = await self._asked(messages, stop, kwargs), asyncio.Queue[str | None]()
+        ask, texts = await self._ask(messages, stop, kwargs), asyncio.Queue[str | None]()
         loop = asyncio.get_running_loop()
 
         def grew(text: str) -> None:
@@ -207,11 +207,11 @@ class HookedChatModel(LocalModel, BaseChatModel):
         finally:
             task.cancel()
 
-    async def _asked(self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]) -> Ask:
+    async def _ask(self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]) -> Ask:
         """Return a call's request; tools need the model's template, and loading it would block the event loop."""
         if options.get("tools") and "loaded" not in vars(self):
             await asyncio.to_thread(getattr, self, "loaded")
-        return self.asked(messages, stop, **options)
+        return self.to_ask(messages, stop, **options)
 
     def _face(self, message: Message, ask: Ask) -> AIMessage:
         """Return a reply as a LangChain message, with its tool call."""

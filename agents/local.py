@@ -1,7 +1,7 @@
 """`LocalModel`: a local model as an agent, from a request's turns to a message.
 
 The protocol encodes the turns, the engine generates, and the protocol records the reply, whose payload is stored. Work
-that waits for files runs `beside` an application's event loop.
+that waits for files leaves an application's event loop (`off_loop`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sottovoce.channels.payload import degeneration, repeated, surprise
 from sottovoce.core.any_types import Keywords, Unimported
 from sottovoce.core.bounds import Size, Thinking
 from sottovoce.core.errors import LateReply
-from sottovoce.core.event_loop import beside
+from sottovoce.core.event_loop import off_loop
 from sottovoce.core.text import one_line
 from sottovoce.core.thoughts import THOUGHTS, Markers
 from sottovoce.prompts import TRAINED
@@ -46,7 +46,7 @@ Grew = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Heard:
+class EncodedPrompt:
     """A prompt as the model reads it."""
 
     prompt: Prompt
@@ -169,12 +169,12 @@ class LocalModel(BaseModel):
             ContextOverflow: the prompt has no room in the model's context.
             PayloadError: a heard message's payload is lost, and the settings do not allow to read it in words.
         """
-        heard = await beside(self.heard, ask)
-        thoughts = await self._think(ask, heard)
-        request = await beside(self.request, ask, heard, thoughts)
-        return await beside(self.message, ask, await self._generated(request, grew), thoughts, heard.notes)
+        encoded = await off_loop(self.encode, ask)
+        thoughts = await self._think(ask, encoded)
+        request = await off_loop(self.request, ask, encoded, thoughts)
+        return await off_loop(self.message, ask, await self._generated(request, grew), thoughts, encoded.notes)
 
-    def heard(self, ask: Ask) -> Heard:
+    def encode(self, ask: Ask) -> EncodedPrompt:
         """Return the turns of a request as the model reads them."""
         loaded = ask.tools.loaded if ask.tools else self.loaded
         start = Turn("assistant", (ask.prefill,) if isinstance(ask.prefill, str) else ask.prefill)
@@ -184,14 +184,14 @@ class LocalModel(BaseModel):
         lost = [old for old, new in pairs if old.latent and not new.payload]
         notes = [f"read {each.agent} of round {each.round + 1} in words: its payload is lost" for each in lost]
         prompt = self.channel.encode_prompt(turns, loaded, self._load)
-        return Heard(prompt, start, loaded, tuple(dict.fromkeys(notes)))
+        return EncodedPrompt(prompt, start, loaded, tuple(dict.fromkeys(notes)))
 
-    def request(self, ask: Ask, heard: Heard, thoughts: Thoughts | None = None) -> Request:
+    def request(self, ask: Ask, encoded: EncodedPrompt, thoughts: Thoughts | None = None) -> Request:
         """Return the engine's request for a reply, behind the thoughts of the model."""
         from sottovoce.models import Ids
 
-        prompt = heard.prompt.with_block(thoughts.block if thoughts else ())
-        prompt = self.channel.with_prefill(prompt, heard.start, self.loaded, self._load)
+        prompt = encoded.prompt.with_block(thoughts.block if thoughts else ())
+        prompt = self.channel.with_prefill(prompt, encoded.start, self.loaded, self._load)
         if ask.tools and ask.tools.preface:
             prompt = prompt.with_encoded(Ids(ask.tools.preface))
         plain = prompt.request(
@@ -199,7 +199,7 @@ class LocalModel(BaseModel):
             0 if self._is_silent(ask) else self._longest(ask),
             self.sampling(ask),
             stop=ask.stop or tuple(self.stop or ()),
-            prefill=heard.start.text,
+            prefill=encoded.start.text,
             form=ask.tools.form if ask.tools else ask.response_format,
         )
         hearers = [hearer.loaded for hearer in self.hearers]
@@ -239,13 +239,13 @@ class LocalModel(BaseModel):
             self._spoken(ask).sampling(self.loaded), **set_, seed=secrets.randbits(63) if seed is None else seed
         )
 
-    async def _think(self, ask: Ask, heard: Heard) -> Thoughts | None:
+    async def _think(self, ask: Ask, encoded: EncodedPrompt) -> Thoughts | None:
         """Return the thoughts before a reply, or what stands in their place; None if nothing does."""
-        if (request := self._thinking_request(ask, heard)) is None:
+        if (request := self._thinking_request(ask, encoded)) is None:
             return None if self._is_silent(ask) else skipped(self.loaded)
         return thoughts_of(await self._generated(request), self.loaded, self._recorder_of_thoughts(ask))
 
-    def _thinking_request(self, ask: Ask, heard: Heard) -> Request | None:
+    def _thinking_request(self, ask: Ask, encoded: EncodedPrompt) -> Request | None:
         """Return the engine's request for the thoughts before a reply; None if the call is not to think."""
         most = self.most_thoughts
         if not most or not ask.thinks or self._is_silent(ask):
@@ -253,7 +253,7 @@ class LocalModel(BaseModel):
         record = self._recorder_of_thoughts(ask).to_record(self.loaded)
         record = replace(record, cache=("words",) if record.cache else ())
         reply = self._longest(ask) + len(self.loaded.chat.ids(words(ask.prefill)))
-        return request_for(heard.prompt, self.loaded, self.sampling(ask), most, record, reply)
+        return request_for(encoded.prompt, self.loaded, self.sampling(ask), most, record, reply)
 
     async def _generated(self, request: Request, grew: Grew | None = None) -> Reply:
         """Wait for the engine's reply; the request is cancelled with the waiting task."""

@@ -46,10 +46,10 @@ def reply(ask: Ask, why: str) -> Message:
     """
     turns, place = [[turn.role, words(turn.parts)] for turn in ask.turns], ask.place
     value = {"agent": place.agent, "act": place.act, "why": why, "turns": turns, "begun": words(ask.prefill)}
-    return written(ask, str(ask_person(value, text_of)))
+    return from_text(ask, str(ask_person(value, text_of)))
 
 
-def written(ask: Ask, text: str) -> Message:
+def from_text(ask: Ask, text: str) -> Message:
     """Return a person's text as the reply to a request."""
     text = encodable(text).removeprefix(begun := words(ask.prefill))
     return Message(**ask.place._asdict(), text=text, begun=begun, asked=ask.asked, source=HUMAN)

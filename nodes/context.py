@@ -30,7 +30,7 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState, Unimported, Untyped
 from sottovoce.core.errors import UsageError, choose, nearest
-from sottovoce.core.event_loop import beside
+from sottovoce.core.event_loop import off_loop
 from sottovoce.core.text import shortened
 from sottovoce.core.trust import Allowed
 from sottovoce.nodes.agent import Agent
@@ -80,9 +80,9 @@ class RunContext(Generic[AnySettings]):
         """Return an agent; one that is not in the settings, such as a summariser, has the first agent's model."""
         if name in self.agents:
             return self.agents[name]
-        return self.once(f"agent {name}", lambda: self._beside(name))
+        return self.once(f"agent {name}", lambda: self._unlisted(name))
 
-    def _beside(self, name: str) -> Agent:
+    def _unlisted(self, name: str) -> Agent:
         first = next((each for each in self.agents.values() if not each.person), None)
         prompts = next(iter(self.agents.values())).prompts
         return replace(first or next(iter(self.agents.values())), name=name, prompts=prompts)
@@ -190,9 +190,9 @@ class Contexts(Generic[AnySettings]):
         return run
 
     async def ready(self, state: Discussion) -> RunContext[AnySettings]:
-        """Return the context for an act. Prompts are read and models loaded `beside` the event loop, once."""
+        """Return the context for an act. Prompts are read and models loaded off the event loop, once."""
         run = self._built.get(f"{state.get('settings')} {_context_of(self.kind)}")
-        return run if run is not None and LOADED in run.memo else await beside(self._loaded, state)
+        return run if run is not None and LOADED in run.memo else await off_loop(self._loaded, state)
 
     def _loaded(self, state: Discussion) -> RunContext[AnySettings]:
         run = self.of(state)

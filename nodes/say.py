@@ -249,7 +249,7 @@ async def _replied(state: Discussion, agent: Agent, ask: Ask) -> Message:
     node = ensure_config().get("metadata", {}).get("langgraph_node", "")
     texts = state.get("pending", {}).get(node, {}).get("written", {})
     if ask.act in texts and not ask.asked:
-        return replace(person.written(ask, texts[ask.act]), order=agent.order)
+        return replace(person.from_text(ask, texts[ask.act]), order=agent.order)
     handed = [each["why"] for each in state.get("interventions", []) if _hands_over(each, agent)]
     return await (replace(agent, person=handed[0]) if handed and not agent.person else agent).reply(ask)
 

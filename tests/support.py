@@ -311,6 +311,6 @@ def replied(
 
 def requested(model: HookedChatModel, messages: Any, **call: Any) -> Request:
     """The request of a call of LangChain, behind the model's thoughts if there are any."""
-    ask = model.asked(convert_to_messages([messages] if isinstance(messages, str) else messages), **call)
-    heard = model.heard(ask)
+    ask = model.to_ask(convert_to_messages([messages] if isinstance(messages, str) else messages), **call)
+    heard = model.encode(ask)
     return model.request(ask, heard, wait(model._think(ask, heard)))

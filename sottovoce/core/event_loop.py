@@ -68,7 +68,7 @@ def iterate(items: AsyncIterator[T]) -> Generator[T]:
             wait(close())
 
 
-async def beside(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+async def off_loop(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     """Return what a function that waits for files returns, without blocking a loop that is not ours."""
     if asyncio.get_running_loop() in _waiting:
         return call(*args, **options)

@@ -346,8 +346,8 @@ def test_thinking_is_the_template_s_unless_it_is_chosen(
     loaded = assemble("thinker", tiny_model(), tokenizer_with(template))
     for thinking, thinks in zip((None, True, False), thoughts, strict=True):
         model = agent("nl", store, preloaded=loaded, thinking=thinking)
-        ask = model.asked([HumanMessage(QUESTION)])
-        (prompt,) = model.request(ask, model.heard(ask)).prompt
+        ask = model.to_ask([HumanMessage(QUESTION)])
+        (prompt,) = model.request(ask, model.encode(ask)).prompt
         assert isinstance(prompt, Ids)
         assert ("</think>" not in loaded.tokenizer.decode(list(prompt.ids))) == thinks
         assert model.loaded.engine is loaded.engine and model.loaded.weights_key == loaded.weights_key

@@ -46,8 +46,8 @@ def split_of(reply: AIMessage) -> tuple[str, str]:
 
 def thoughts_before(model: HookedChatModel) -> Thoughts:
     """The thoughts before a reply."""
-    ask = model.asked(QUESTION)
-    thoughts = wait(model._think(ask, model.heard(ask)))
+    ask = model.to_ask(QUESTION)
+    thoughts = wait(model._think(ask, model.encode(ask)))
     assert thoughts is not None
     return thoughts
 
@@ -170,8 +170,8 @@ def test_a_text_has_no_markers_whatever_the_model_wants(store: PayloadStore) -> 
     begin, end = (loaded.tokenizer.convert_tokens_to_ids(each) for each in ("<think>", "</think>"))
     for protocol in ("nl", "cipher"):
         model = agent(loaded, store, protocol, temperature=1.0 if protocol == "cipher" else 0)
-        ask = model.asked(QUESTION)
-        request = model.request(ask, model.heard(ask))
+        ask = model.to_ask(QUESTION)
+        request = model.request(ask, model.encode(ask))
         assert set(request.banned) == {begin, end}
         reply = loaded.engine.run(request)  # it would think: the prompt ends where the block begins
         assert not {begin, end} & {*reply.ids}
@@ -233,8 +233,8 @@ def test_a_history_is_sent_as_the_template_renders_it(template: str, store: Payl
         asked if kept else with_thoughts, tokenize=False, add_generation_prompt=True
     )
 
-    ask = model.asked([HumanMessage("12 * 8?"), AIMessage(TEXT), HumanMessage("Sure?")])
-    sent = model.request(ask, model.heard(ask)).prompt
+    ask = model.to_ask([HumanMessage("12 * 8?"), AIMessage(TEXT), HumanMessage("Sure?")])
+    sent = model.request(ask, model.encode(ask)).prompt
 
     assert [id for piece in sent for id in piece.ids] == list(  # type: ignore[union-attr]
         model.loaded.chat.ids(told)

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from sottovoce.core.event_loop import beside, is_ours, iterate, may_wait, wait
+from sottovoce.core.event_loop import is_ours, iterate, may_wait, off_loop, wait
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
@@ -70,9 +70,9 @@ def test_a_generator_that_is_left_early_is_closed() -> None:
 
 async def test_work_that_waits_for_files_leaves_an_application_s_loop_and_stays_on_ours() -> None:
     async def ours() -> bool:
-        return is_ours() and await beside(threading.get_ident) == threading.get_ident()
+        return is_ours() and await off_loop(threading.get_ident) == threading.get_ident()
 
-    assert await beside(threading.get_ident) != threading.get_ident()
+    assert await off_loop(threading.get_ident) != threading.get_ident()
     assert wait(ours()) and not is_ours()
     may_wait()
-    assert await beside(threading.get_ident) == threading.get_ident()
+    assert await off_loop(threading.get_ident) == threading.get_ident()

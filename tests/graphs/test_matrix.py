@@ -133,7 +133,7 @@ def test_a_latent_discussion_reaches_moderator_judge_and_secretary(
     found = "cmd" if name == "cmd" else "mad"
     state = held(built(found, model, **SMALL[found]))
     ask = Ask("answer", turns_of_others(name, state), protocol="nl")
-    request = model.request(ask, model.heard(ask))
+    request = model.request(ask, model.encode(ask))
     rows = [piece for piece in request.prompt if isinstance(piece, Rows)]
     speakers = {agent for agent in rounds_of(state, SPOKEN)[-1] if agent not in OTHERS}
     assert len(rows if protocol == "cipher" else request.edits) >= len(speakers)
