@@ -222,8 +222,7 @@ class Protocol:
     def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Tokenize a chat around the messages in it, and insert each message by `encode_message`."""
         chat = [replace(turn, parts=tuple(_with_prefills(turn))) for turn in turns]
-        prompt = Prompt(())
-        pasted = self.latent and self.rules.pasted
+        prompt, pasted = Prompt(()), self.latent and self.rules.pasted
         for part in loaded.chat.encode(chat, pasted=pasted, most=loaded.network.context):
             if isinstance(part, tuple):
                 prompt = prompt.with_encoded(Ids(part))
@@ -267,7 +266,8 @@ class Protocol:
             "ids": torch.tensor(reply.ids, dtype=torch.long),
             "spans": torch.tensor(detokenizer.spans(reply.ids), dtype=torch.long).reshape(-1, 2),
         }
-        tensors |= _stats(reply)
+        if reply.stats is not None:
+            tensors |= vars(reply.stats)
         carried, options = self.payload_tensors(reply, loaded), self.options
         if not isinstance(options, LatentOptions) or not options.compresses:
             return Payload(label, tensors | carried)
@@ -311,11 +311,8 @@ class Protocol:
             return in_words(reference.body, loaded), ()
         shared = heard.label.vocabulary == loaded.vocabulary_key
         if reference.plain:
-            encoded: Encoded = payload_ids(reference, heard) if shared else in_words(reference.body, loaded), ()
-        else:
-            encode = self.encode_message if shared else self.encode_across_vocabularies
-            encoded = encode(reference, heard, loaded)
-        return encoded
+            return payload_ids(reference, heard) if shared else in_words(reference.body, loaded), ()
+        return (self.encode_message if shared else self.encode_across_vocabularies)(reference, heard, loaded)
 
     def _read_payload(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
         """Return the payload of a message as it is heard, under the probe of the options; None for words alone."""
@@ -335,8 +332,7 @@ class Protocol:
 
     def _probed(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
         """Return another agent's payload as the probe of the options replaces it."""
-        probe = self.options.probe
-        length = len(payload) if payload.positions is None else payload.positions
+        probe, length = self.options.probe, len(payload) if payload.positions is None else payload.positions
         if probe == "none" or not length or payload.label.protocol != self.name:  # the latter carries words
             return payload
         seed = json.dumps([reference.chance, *reference.message.place, "probe"])
@@ -360,9 +356,3 @@ def _with_prefills(turn: Turn) -> Iterator[Part]:
         if isinstance(part, MessageRef) and part.prefill:
             yield part.prefill
         yield part
-
-
-def _stats(reply: Reply) -> dict[str, torch.Tensor]:
-    if reply.stats is None:
-        return {}
-    return {name: getattr(reply.stats, name) for name in reply.stats.__dataclass_fields__}

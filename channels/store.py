@@ -206,11 +206,14 @@ class PayloadStore:
         """Write a payload and return its reference; equal payloads share one file."""
         data = payload.to_bytes()
         ref = PayloadRef.of(payload, data)
-        if self._is_whole(ref):
+        whole = None
+        with suppress(PayloadError):  # a truncated file is written again
+            whole = self.read(ref.sha256)
+        if whole is None:
+            self.write(ref.sha256, data)
+        else:
             with suppress(OSError, UsageError):  # read-only, or no folder
                 os.utime(self._path(ref.sha256))  # so that `payloads gc` treats it as recent
-        else:  # a truncated file is written again
-            self.write(ref.sha256, data)
         self._keep(ref.sha256, payload, len(data))
         return ref
 
@@ -294,12 +297,6 @@ class PayloadStore:
 
     def _path(self, sha256: str) -> Path:
         return self.root / _key(sha256)
-
-    def _is_whole(self, ref: PayloadRef) -> bool:
-        try:
-            return self.read(ref.sha256) is not None
-        except PayloadError:
-            return False
 
     def _keep(self, sha256: str, payload: Payload, size: int) -> None:
         with self._lock:
