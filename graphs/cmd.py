@@ -20,16 +20,7 @@ from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
-from sottovoce.nodes.decide import (
-    decided,
-    is_tie,
-    last_votes,
-    leading,
-    viewpoint_slots,
-    viewpoints,
-    vote,
-    votes_of,
-)
+from sottovoce.nodes.decide import decided, is_tie, last_votes, leading, viewpoint_slots, viewpoints, vote, votes_of
 from sottovoce.nodes.prompt_builder import PromptBuilder, own_turn
 from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.secretary import SECRETARY, Reading, by_secretary, secretary
@@ -96,9 +87,6 @@ def grouped(agents: Sequence[str]) -> list[list[str]]:
     number = -(-len(agents) // LARGEST)
     starts = [i * (len(agents) // number) + min(i, len(agents) % number) for i in range(number + 1)]
     return [list(agents[start:end]) for start, end in pairwise(starts)]
-
-
-# Acts
 
 
 Groups = Sequence[Sequence[str]]
@@ -201,7 +189,7 @@ def by_vote(run: RunContext[CMD], state: Grouped) -> Decision:
     return {**decision, "why": decision["why"] + level}
 
 
-# Graph
+# The graph
 
 
 ON_TIE = {"next_round": "rounds left", "secretary": "a tie", "send_representatives": "a tie"}

@@ -233,7 +233,7 @@ def average(votes: list[Vote], question: Discussion) -> Decision:
     return {**decision, "score": sum(right) / len(right)}
 
 
-# Graph
+# The graph
 
 
 LAST_OR_NOT = {"next_round": "rounds left", "summarise": "rounds left", "decide": "last round"}

@@ -206,7 +206,7 @@ def _is_silent(text: str) -> bool:
     return text.strip() == SILENT
 
 
-# Graph
+# The graph
 
 
 SENT = {"next_round": "sent to somebody", "secretary": "a tie", "decide": "sent to nobody"}

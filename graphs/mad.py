@@ -73,9 +73,6 @@ class MAD(Settings):
         return ["moderator", "judge"]
 
 
-# Acts
-
-
 Spoken = Sequence[Mapping[str, Message]]
 """Messages by round and agent; the last round may be incomplete."""
 PREFERENCE, SIDE, REASON, ANSWER = "Whether there is a preference", "Supported Side", "Reason", "debate_answer"
@@ -287,7 +284,7 @@ def _side(agent: str) -> str:
     return agent.replace("_", " ")
 
 
-# Graph
+# The graph
 
 
 VERDICTS = {"decide": "settled", "next_round": "left open", "list_candidates": "left open in the last round"}

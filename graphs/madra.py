@@ -23,16 +23,7 @@ from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
-from sottovoce.nodes.madra_readers import (
-    AGREED,
-    CHOSEN,
-    agree,
-    read_vote,
-    reading,
-    selected,
-    selection_form,
-    verdict,
-)
+from sottovoce.nodes.madra_readers import AGREED, CHOSEN, agree, read_vote, reading, selected, selection_form, verdict
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Passage, shown
 from sottovoce.nodes.say import noted, say, say_answer
@@ -73,9 +64,6 @@ class MADRA(Pooled):
     def others(self) -> list[str]:
         """Return the judge, who checks if debaters agree, and the summarizer."""
         return ["judge", "summarizer"]
-
-
-# Acts
 
 
 SELECT, AGREE, SUMMARISE = "select", "agree", "summarise"
@@ -280,7 +268,7 @@ def _titled(number: int, passage: Passage) -> str:
     return f"[{number}] {passage.get('title') or passage['text'][:60]}"
 
 
-# Graph
+# The graph
 
 
 def who_begins(debaters: list[str]) -> Callable[[State], list[str]]:

@@ -118,7 +118,7 @@ def turns_of(builder: PromptBuilder, spoken: Sequence[Message], request: str | N
 
     Of the stages without words only the last one is heard.
     """
-    quoted = [(_named(message), MessageRef(message)) for message in spoken if message.text]
+    quoted = [(message.agent.replace("_", " "), MessageRef(message)) for message in spoken if message.text]
     wordless = [MessageRef(message) for message in spoken if not message.text]
     if any(message.act != CONTRIBUTE for message in spoken):
         wordless = wordless[-1:]
@@ -132,11 +132,7 @@ def _spoken(run: RunContext[Pipeline], state: Discussion) -> list[Message]:
     return [spoken[agent] for agent in run.settings.speakers() if agent in spoken]
 
 
-def _named(message: Message) -> str:
-    return message.agent.replace("_", " ")
-
-
-# Graph
+# The graph
 
 
 def create_pipeline(settings: Pipeline | None = None, **inputs: Unpack[GraphInputs]) -> Graph:

@@ -323,7 +323,7 @@ def _as_example(sample: Sample, file: str, prompts: Prompts) -> str:
         raise PromptError(f"samples file {file!r}: {error}") from error
 
 
-# Graph
+# The graph
 
 
 def after_vote(state: State) -> Literal["next_round", "decide"]:

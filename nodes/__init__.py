@@ -1,1 +1,1 @@
-"""The nodes of graphs: acts, prompts, and the state that they read and write."""
+"""Parts that schemes share: agents, requests, prompts, votes, the state, settings."""

@@ -25,7 +25,8 @@ def loaded(modules: str, *heavy: str) -> str:
 
 
 def test_listing_the_schemes_loads_no_langgraph() -> None:
-    assert loaded("sottovoce.graphs, sottovoce.graphs.debate", "torch", "langgraph", "langchain_core") == "[]"
+    modules = ", ".join(f"sottovoce.graphs.{name}" for name in (*NAMES, "discussion"))
+    assert loaded(modules, "torch", "langgraph", "langchain_core") == "[]"
 
 
 def test_importing_all_schemes_drawing_a_debate_and_running_it_with_scripted_replies_loads_no_torch() -> None:
