@@ -228,8 +228,6 @@ def modules_of(files: list[Path]) -> dict[str, Path]:
 def known_to(path: Path, modules: dict[str, Path]) -> set[str]:
     """The modules that a file imports, at any place; a name from a package counts as the package."""
     names = {name for _, name, _ in imported(dict(parsed())[path.as_posix()])}
-    if path.parts[0] == "nodes":  # until the acts stand beside their settings, which they name in annotations
-        names = {name for name in names if not name.startswith("sottovoce.graphs.")}
     return {name if name in modules else name.rpartition(".")[0] for name in names} & modules.keys()
 
 
