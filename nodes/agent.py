@@ -72,11 +72,6 @@ class Agent:
         return names.index(self.name) if self.name in names else len(names)
 
     @cached_property
-    def role(self) -> str:
-        """The agent's role for monitors."""
-        return self.settings.role_of(self.name)
-
-    @cached_property
     def local(self) -> LocalModel | None:
         """The local model; None if a hosted one, a script or a person replies."""
         from sottovoce.agents.local import LocalModel

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
 from threading import Lock, Thread
 from typing import ParamSpec, TypeVar, cast
 from weakref import WeakSet
@@ -16,6 +17,7 @@ from weakref import WeakSet
 T = TypeVar("T")
 P = ParamSpec("P")
 
+MOST_THREADS = 1024  # made when they are needed; asyncio's own limit is a few
 _lock = Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
 """The loop of this process, by its id: a forked process needs one of its own."""
@@ -96,6 +98,7 @@ def _ours() -> asyncio.AbstractEventLoop:
     with _lock:
         if (loop := _loops.get(os.getpid())) is None:
             loop = _loops[os.getpid()] = asyncio.new_event_loop()
+            loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS))  # a sync client waits in each
             _waiting.add(loop)
             Thread(target=loop.run_forever, name="sottovoce", daemon=True).start()
         return loop
