@@ -62,8 +62,8 @@ def said_otherwise(step: Any) -> None:
     [
         *((each, QUESTION) for each in (DEBATE, JUDGED, WEIGHED, ASKED, SENT)),
         (CHOSEN, BOOK),
-        (LIVED, lakes(1, LIVED[0])[0]),
-    ],  # type: ignore[arg-type]  # settings of the world
+        (LIVED, lakes(1, LIVED[0])[0]),  # type: ignore[arg-type]  # settings of the world
+    ],
 )
 def test_replies_that_are_read_as_before_have_the_recorded_answers(
     scheme: tuple[Settings, Replies], question: Question, tmp_path: Path
