@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError
+from sottovoce.core.files import RUN
 from sottovoce.core.trust import Names
 from sottovoce.core.validation import Checked
 
@@ -74,7 +75,7 @@ class ProtocolOptions(Checked):
         "with nothing (cipher: the mean row), with noise of equal norm (noise_cov: with the covariance of other "
         "questions' messages), or with the nearest tokens.",
     )
-    probe_from: Annotated[str, Names("run")] = Field(
+    probe_from: Annotated[str, Names("run", sibling=RUN)] = Field(
         default="",
         description="For --probe shuffled and noise_cov: the finished run whose payloads are heard: its folder, or its "
         "name if it is in the same folder as this run (in an experiment: an earlier row).",

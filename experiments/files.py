@@ -18,9 +18,9 @@ from pathlib import Path
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError, nearest
 from sottovoce.core.files import EXPERIMENT, read_yaml, write
+from sottovoce.core.trust import Trust, lies_in
 from sottovoce.experiments.row_content import Content, plain
 from sottovoce.experiments.schema import Experiment
-from sottovoce.runs.allowed import Trust, lies_in
 from sottovoce.runs.record import Results
 from sottovoce.runs.run import Run, load_run
 from sottovoce.runs.run_directory import LOG

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import check_no_link
+from sottovoce.core.trust import Trust, contained
 from sottovoce.experiments.files import runs_in, save
 from sottovoce.experiments.rows import Row, is_known, is_over, match, pilot_name, prepare, with_pilots
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.context import Models
-from sottovoce.runs.allowed import Trust, contained
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest
 from sottovoce.runs.run import Run

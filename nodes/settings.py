@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -60,6 +60,13 @@ def _plain(value: str) -> JSONValue:
         return value
 
 
+def catalogued() -> Collection[str]:
+    """Return the names of models that `models pull` gets, each with a known digest."""
+    from sottovoce.models.sources.catalogue import CATALOGUE  # late: its package imports torch
+
+    return CATALOGUE
+
+
 class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, GraftOptions):
     """The settings of every scheme, with the options of the built-in protocols as fields."""
 
@@ -76,7 +83,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         description="NAME=VALUE: a setting of the pages without an option of its own, or a protocol's option, also "
         "AGENT.NAME=VALUE for one agent.",
     )
-    model: Annotated[list[str], Names("model", ("bundled",))] = Field(
+    model: Annotated[list[str], Names("model", ("bundled",), pinned=catalogued)] = Field(
         default=["bundled"],
         description="'bundled', a pulled model (`models list`), a folder, a .gguf file, a hub id, or "
         "hosted:PROVIDER:MODEL. One for all agents, or one each.",

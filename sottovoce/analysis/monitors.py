@@ -22,6 +22,7 @@ import numpy as np
 from sottovoce.analysis.statistics import Difference, paired_bootstrap
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
+from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.monitors.dataset import Floats, Games, Row
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
@@ -29,7 +30,6 @@ from sottovoce.monitors.tokens import Decode
 from sottovoce.monitors.training import chances, equal_resets, game_gains
 from sottovoce.nodes.guard import Decoders, features_of_acts, finished
 from sottovoce.nodes.settings import Settings
-from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 

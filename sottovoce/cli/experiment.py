@@ -20,13 +20,13 @@ from sottovoce.core.bounds import Agents, Count, Few, Rounds
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.files import EXPERIMENT, check_folder
 from sottovoce.core.text import figure, harmless, one_line, say, shortened
+from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.datasets.trained import check_trained
 from sottovoce.graphs import scheme as scheme_named
 from sottovoce.nodes.settings import Settings
 from sottovoce.report.tables import interval, share_cells, show, table
-from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.limits import Limits, resumable
 from sottovoce.runs.run_directory import runs_folder
 

@@ -14,11 +14,11 @@ from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
 from sottovoce.core.files import FORCE, OutputFile
 from sottovoce.core.text import counted, one_line, say
+from sottovoce.core.trust import TRUST_PATHS, Trust
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.settings import Measure, Training
 from sottovoce.report.tables import p_value, table
 from sottovoce.report.tables import show as show_table
-from sottovoce.runs.allowed import TRUST_PATHS, Trust
 from sottovoce.runs.run_directory import find_run
 
 if TYPE_CHECKING:

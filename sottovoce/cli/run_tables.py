@@ -10,10 +10,10 @@ from sottovoce.analysis.statistics import check_installed, share
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.files import check_no_link
 from sottovoce.core.text import counted, figure, one_line, say, shortened
+from sottovoce.core.trust import Trust
 from sottovoce.nodes.question import question_id
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs import run_directory
-from sottovoce.runs.allowed import Trust
 from sottovoce.runs.limits import SAME_COMMAND, Currency, Limits, resumable
 from sottovoce.runs.run import JUDGED, load_run
 from sottovoce.runs.runner import Job

@@ -16,9 +16,9 @@ from sottovoce.core.bounds import Count
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.files import EXPERIMENT, FORCE, OutputFile
 from sottovoce.core.text import amount, counted, one_line, say
+from sottovoce.core.trust import TRUST_PATHS, Trust
 from sottovoce.core.validation import Checked
 from sottovoce.runs import run_directory
-from sottovoce.runs.allowed import TRUST_PATHS, Trust
 from sottovoce.runs.limits import Currency, Limits
 from sottovoce.runs.run_directory import LOG, last_line
 

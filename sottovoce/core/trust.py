@@ -1,22 +1,24 @@
-"""Marks for settings that name something to run, read, load or connect to, and checks of what clients may name.
+"""The decision whether a name in somebody else's settings may be opened: of a model, a file, a folder or a server.
 
-A field that names such a thing is annotated with `Names`, any other field that takes free text with `Words`; a test
-checks the settings of all schemes. `Allowed` checks the names in a graph's context or state. docs/howto/trust.md has
-the full table of who may set what.
+A field that names something to run, read, load or connect to is annotated with `Names`, any other field that takes free
+text with `Words`; a test checks the settings of all schemes. `Allowed` decides for a client of a graph, which sends
+names in its context or state, and `Trust` for a run folder or an experiment file, which may be from somebody else and
+decides nothing itself. docs/howto/trust.md has the full table of who may set what. Nothing here imports torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sottovoce.core.any_types import JSON, JSONValue
+from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.errors import RequestError, UsageError, nearest
-from sottovoce.core.validation import shown
+from sottovoce.core.validation import Checked, shown
 
 Allow = Mapping[str, Mapping[str, str] | Sequence[str]]
 """By setting: the names that a client may use, each with its value; a list contains the values themselves."""
@@ -42,6 +44,10 @@ class Names:
     numbered: Sequence[str] = ()
     opens: bool = True
     """Whether it opens a file, a folder or a server; False for a resource of the machine."""
+    pinned: Callable[[], Collection[str]] = tuple
+    """Returns the names whose files have known digests: a run folder may use them, a client may not."""
+    sibling: str = ""
+    """The file that a folder next to a run must have if a value is that folder's name; empty if it is no such name."""
 
     def is_shipped(self, value: str) -> bool:
         """Return whether any client may use this value."""
@@ -66,6 +72,20 @@ def named(settings: BaseModel) -> list[tuple[str, JSONValue]]:
         (own, item) for name, value in option.items() if (own := _own(name)) in marks for item in _listed(value)
     ]
     return [(name, item) for name, item in entries if item not in _listed(fields[name].default)]
+
+
+def refused(
+    settings: BaseModel, allows: Callable[[str, JSONValue, Names], bool]
+) -> tuple[str, JSONValue, Names] | None:
+    """Return the first name in settings that neither ships with the project nor is allowed: field, value and mark."""
+    for name, value in named(settings):
+        mark = marked(type(settings))[name]
+        if not (isinstance(value, str) and mark.is_shipped(value)) and not allows(name, value, mark):
+            return name, value, mark
+    return None
+
+
+# Clients of a graph
 
 
 @dataclass(frozen=True)
@@ -102,9 +122,15 @@ class Allowed:
             RequestError: a name is not allowed; the message lists what this graph offers.
         """
         known = named(built)
-        for name, value in named(settings):
-            if (name, value) not in known:
-                self._check_one(name, value, marked(type(settings))[name])
+
+        def allows(name: str, value: JSONValue, mark: Names) -> bool:
+            return (name, value) in known or (isinstance(value, str) and value in self.names.get(name, {}))
+
+        if (found := refused(settings, allows)) is not None:
+            name, value, mark = found
+            if not (offered := sorted({*self.names.get(name, {}), *mark.ships})):
+                raise RequestError(f"{name} is {shown(value)}, and clients here cannot choose a {mark.kind}; {WHERE}")
+            raise RequestError(f"unknown {mark.kind} {shown(value)}; this graph offers: {', '.join(offered)}; {WHERE}")
         before: Mapping[str, Any] = getattr(built, OPTION, {})
         for name, value in getattr(settings, OPTION, {}).items():
             if _own(name) not in type(settings).model_fields and not _is_plain(value) and before.get(name) != value:
@@ -127,15 +153,6 @@ class Allowed:
     def _value(self, name: str, value: JSONValue) -> JSONValue:
         return self.names.get(name, {}).get(value, value) if isinstance(value, str) else value
 
-    def _check_one(self, name: str, value: JSONValue, mark: Names) -> None:
-        own = self.names.get(name, {})
-        if isinstance(value, str) and (value in own or mark.is_shipped(value)):
-            return
-        offered = sorted({*own, *mark.ships})
-        if not offered:
-            raise RequestError(f"{name} is {shown(value)}, and clients here cannot choose a {mark.kind}; {WHERE}")
-        raise RequestError(f"unknown {mark.kind} {shown(value)}; this graph offers: {', '.join(offered)}; {WHERE}")
-
 
 def _listed(value: JSONValue) -> list[JSONValue]:
     return [*value] if isinstance(value, (list, tuple)) else [] if value in (None, "") else [value]
@@ -149,3 +166,104 @@ def _is_plain(value: JSONValue) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (bool, int, float))
+
+
+# Run folders and experiment files
+
+
+OF_SANDBOX = ("sandbox", "unsafe")
+TRUST_HELP = "Open the models, files, folders and servers, and import the Python names, that the run or file names."
+TRUST_PATHS: Untyped = Field(default=False, description=TRUST_HELP)
+
+
+class Trust(Checked):
+    """The permissions to run and open what a run or a file names."""
+
+    model_config = ConfigDict(title="Trust")
+
+    sandbox: str | None = Field(
+        default=None,
+        description="Sandbox in which programs of models run, as for `codegen`; the run's own choice is not used.",
+    )
+    unsafe: bool = Field(default=False, description="Run programs even without isolation, under resource limits alone.")
+    trust_paths: bool = TRUST_PATHS
+
+    @model_validator(mode="after")
+    def _of_a_sandbox(self) -> Self:
+        if self.unsafe and self.sandbox is None:
+            raise UsageError("--unsafe belongs to a sandbox, and none was named; add --sandbox isolated, or drop it")
+        return self
+
+    def lacking(self, settings: BaseModel, subject: str, folder: Path | None = None) -> str:
+        """Return one line about the first option that the command line must add; empty if none is missing.
+
+        `subject` names the run or the row. Files in `folder` may be opened, and a probe may hear the runs in it.
+        """
+        return self.closed(settings, subject, folder) or self.uncontained(settings, subject)
+
+    def closed(self, settings: BaseModel, subject: str, folder: Path | None = None) -> str:
+        """Return one line about the first path or server that must not be opened. See `lacking`."""
+        found = refused(settings, lambda name, value, mark: self._opens(value, mark, folder))
+        if found is None:
+            return ""
+        named_value = f"{subject} names the {found[2].kind} {shown(found[1])}"
+        return f"{named_value}, which is not opened for it; add --trust-paths if you trust who made it"
+
+    def _opens(self, value: JSONValue, mark: Names, folder: Path | None) -> bool:
+        """Return whether a value opens nothing, is trusted or pinned, or lies in a folder that is read anyway."""
+        if self.trust_paths or not mark.opens:
+            return True
+        if not isinstance(value, str):
+            return False
+        if value in mark.pinned() or folder is None:
+            return value in mark.pinned()
+        if mark.sibling:
+            donor = folder / value
+            return Path(value).name == value and lies_in(folder, donor) and (donor / mark.sibling).is_file()
+        return Path(value).is_absolute() and lies_in(folder, Path(value))
+
+    def uncontained(self, settings: BaseModel, subject: str) -> str:
+        """Return one line if programs would run without a sandbox that this command line chose. See `lacking`."""
+        used = getattr(settings, OF_SANDBOX[0], None)
+        if used is None or self.sandbox is not None:
+            return ""
+        unsafe = " with --unsafe" if getattr(settings, OF_SANDBOX[1]) else ""
+        sentence = f"{subject} names the sandbox {shown(used)}{unsafe} for programs of its models"
+        return f"{sentence}, and only this command line may choose one; add --sandbox isolated"
+
+    def check(self, settings: BaseModel, subject: str, folder: Path | None = None) -> None:
+        """Check that the command line allows all that the settings name. Errors: see `lacking`."""
+        _refuse(self.lacking(settings, subject, folder))
+
+    def check_paths(self, settings: BaseModel, subject: str, folder: Path | None = None) -> None:
+        """Check that the command line allows the paths and servers of the settings. Errors: see `lacking`."""
+        _refuse(self.closed(settings, subject, folder))
+
+    def applied(self, settings: Model) -> Model:
+        """Return the settings with the sandbox of this command line."""
+        return contained(settings, self)
+
+
+def contained(settings: Model, like: Trust | BaseModel) -> Model:
+    """Return the settings with the sandbox of `like`, if their scheme runs programs."""
+    if OF_SANDBOX[0] not in type(settings).model_fields:
+        return settings
+    return settings.model_copy(update={name: getattr(like, name) for name in OF_SANDBOX})
+
+
+def _refuse(line: str) -> None:
+    if line:
+        raise UsageError(line)
+
+
+NO_TRUST = Trust()
+"""None of these options."""
+
+
+def lies_in(folder: Path, path: Path) -> bool:
+    """Return whether a path, with all its contents, lies in a folder: no link leads out of it."""
+    try:
+        root, inside = folder.resolve(), path.rglob("*") if path.is_dir() else ()
+        return all(each.resolve().is_relative_to(root) for each in (path, *inside))
+    except (OSError, RuntimeError):  # Python 3.11 raises the latter for links in a loop
+        return False

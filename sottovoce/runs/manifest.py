@@ -18,6 +18,7 @@ import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RecordError, SottovoceError
+from sottovoce.core.trust import NO_TRUST
 from sottovoce.core.validation import first_wrong
 from sottovoce.graphs import SCHEMES
 from sottovoce.graphs import scheme as scheme_of
@@ -27,7 +28,6 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Answers, Settings
 from sottovoce.prompts import NAMES, SHIPPED
 from sottovoce.prompts.render import Prompts
-from sottovoce.runs.allowed import NO_TRUST
 from sottovoce.runs.limits import Budget
 
 FORMAT = "sottovoce.run"

@@ -16,9 +16,9 @@ from langchain_core.runnables import RunnableConfig
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.graphs import scheme
 from sottovoce.nodes.state import Update
-from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.discussion import DISCUSSION, Graph, StepReader, recorded
 from sottovoce.runs.log import AgainLine, Count, Decided, Key, Line, StepLine, check, checked, encoded
 from sottovoce.runs.record import DiscussionRecord

@@ -15,9 +15,9 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Payload
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.models.load import TOLERANCE
 from sottovoce.nodes.probes import run_of
-from sottovoce.runs.allowed import NO_TRUST, Trust
 from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest, versions
 from sottovoce.runs.record import DiscussionRecord

@@ -15,6 +15,7 @@ import yaml
 from sottovoce.analysis.compare import compare
 from sottovoce.channels.options import FROM_A_RUN
 from sottovoce.core.errors import UsageError
+from sottovoce.core.trust import Trust
 from sottovoce.datasets.samples import origin, samples
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import baselines
@@ -23,7 +24,6 @@ from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.probes import COMPARE, deranged, read_donors
 from sottovoce.nodes.question import Question
 from sottovoce.report.comparison import markdown
-from sottovoce.runs.allowed import Trust
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run, load_run

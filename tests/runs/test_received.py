@@ -17,6 +17,7 @@ from sottovoce.cli.experiment import report
 from sottovoce.cli.main import main
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import check_no_link
+from sottovoce.core.trust import Trust, lies_in
 from sottovoce.experiments.files import save
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import RowRunner
@@ -24,7 +25,6 @@ from sottovoce.experiments.schema import Experiment
 from sottovoce.graphs.codegen import CodeGen
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single
-from sottovoce.runs.allowed import Trust, lies_in
 from sottovoce.runs.payload_stores import places
 from sottovoce.runs.run import load_run, read_manifest
 from sottovoce.runs.run_directory import LOG
