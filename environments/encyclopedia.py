@@ -16,13 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.react import Page, Pages
-from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.passage import Passage
+
+if TYPE_CHECKING:
+    from sottovoce.retrievers.bm25 import BM25Index
 
 Type = Literal["bridge", "comparison", "strategy", "claim", "fact"]
 TYPES: tuple[Type, ...] = ("bridge", "comparison", "strategy", "claim")
@@ -109,6 +111,8 @@ def questions(type: Type) -> tuple[Asked, ...]:
 @cache
 def open_encyclopedia(where: str = "") -> BM25Index:
     """Return an index of the encyclopedia, built within a second and cached in memory; `where` must be empty."""
+    from sottovoce.retrievers.bm25 import BM25Index  # late: a command's help needs no index
+
     if where:
         raise UsageError(f"encyclopedia:{where} does not exist; there is one: encyclopedia")
     passages = (Passage(article.title, article.text, article.title) for article in encyclopedia().articles)
