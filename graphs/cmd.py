@@ -18,6 +18,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.core.errors import UsageError
+from sottovoce.core.event_loop import off_loop
 from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.decide import decided, is_tie, last_votes, leading, viewpoint_slots, viewpoints, vote, votes_of
@@ -150,7 +151,7 @@ async def discuss(run: RunContext[CMD], state: Grouped, agent: Agent) -> Update:
     builder = agent.prompt_builder(state)
     turns = answer_turns(builder)
     if round:
-        messages, votes = rounds_of(state, run.answers)[round - 1], votes_of(run, state, round - 1)
+        messages, votes = rounds_of(state, run.answers)[round - 1], await off_loop(votes_of, run, state, round - 1)
         turns = discuss_turns(builder, messages, votes, state["groups"])
     return {"board": await say_answer(run, state, agent, Ask("revise" if round else "answer", turns))}
 

@@ -23,6 +23,7 @@ from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.any_types import JSON
 from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.core.errors import PromptError, UsageError
+from sottovoce.core.event_loop import off_loop
 from sottovoce.core.files import text_of
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
@@ -189,7 +190,8 @@ async def discuss(run: RunContext[ReConcile], state: Discussion, agent: Agent) -
     turns = answer_turns(builder, samples)
     if round:
         before = rounds_of(state, run.answers)[round - 1]
-        turns = discuss_turns(builder, before, votes_of(run, state, round - 1, read_vote), samples)
+        votes = await off_loop(votes_of, run, state, round - 1, read_vote)
+        turns = discuss_turns(builder, before, votes, samples)
     kept_to = Form.of_object(REASONING, ANSWER, CONFIDENCE, **{ANSWER: form_of(state), CONFIDENCE: SURE})
     ask = Ask("revise" if round else "answer", turns, kept_to)
 

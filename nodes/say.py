@@ -13,6 +13,7 @@ from sottovoce.agents.ask import CUT, EMPTY, HUMAN, REFUSAL, WORDS, Ask
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ContextOverflow
+from sottovoce.core.event_loop import off_loop
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.hearing import carries_all, escalated, hearing, with_thoughts
 from sottovoce.nodes.probes import donated, with_donors
@@ -42,16 +43,21 @@ Validate = Callable[[Message], str]
 """Returns a short description of what is wrong with a reply; empty if it can be read."""
 
 
+def passes(message: Message) -> str:
+    """Find nothing wrong with a reply."""
+    return ""
+
+
 async def say(
     run: RunContext[AnyState],
     state: Discussion,
     agent: Agent,
     ask: Ask,
     *,
-    validate: Validate = lambda message: "",
+    validate: Validate = passes,
     requested: str = "",
     retries: int = 1,
-    lacks_answer: Validate = lambda message: "",
+    lacks_answer: Validate = passes,
     show_failed: bool = True,
 ) -> list[Message]:
     """Ask, and ask again while `validate` finds an error, up to `retries` times; return all attempts.
@@ -59,7 +65,7 @@ async def say(
     A repeated request describes the error and the `requested` form; with `show_failed` it follows the failed reply,
     otherwise the prompt. A reply that was cut is repeated once, with twice the length. If the last reply
     `lacks_answer`, the answer turn follows; otherwise it stays as it is, and counts as an abstention. The board keeps
-    the raw text of each attempt.
+    the raw text of each attempt. Reading may wait (LaTeX is read by a process of its own), so it leaves the event loop.
     """
     if notes := list(dict.fromkeys(message.text for message in current_messages(state) if message.act == NOTE)):
         shown = run.prompts.render("shared/note", notes=notes)  # the monitors' to all, before the last request
@@ -77,12 +83,12 @@ async def say(
                 raise
             longest, ask = usual, replace(ask, max_tokens=usual)  # the model has no room for twice the length
             continue
-        error = unread(message, validate(message), longest)
+        error = unread(message, await _found(validate, message), longest)
         was_cut, cut = cut, cut or CUT in message.notes
         repeats = bool(error) and len(attempts) < retries and not (was_cut and CUT in message.notes)
         if repeats and cut and not was_cut:
             longest, ask = 2 * usual, replace(ask, max_tokens=2 * usual)
-        missing = "" if repeats else lacks_answer(message)
+        missing = "" if repeats else await _found(lacks_answer, message)
         concludes = bool(missing) and run.settings.answer_turn != "off"
         if not (repeats or concludes):
             why = error or missing
@@ -96,6 +102,10 @@ async def say(
             return [*attempts, await _answer_turn(run, state, agent, replace(ask, turns=turns), len(attempts))]
         request = agent.prompts.render("shared/repair", complaint=error, form=requested)
         turns = (*turns, Turn("user", request))
+
+
+async def _found(check: Validate, message: Message) -> str:
+    return "" if check is passes else await off_loop(check, message)
 
 
 def unread(message: Message, error: str, longest: int = 0) -> str:
@@ -193,7 +203,7 @@ async def _answer_turn(run: RunContext[Any], state: Discussion, agent: Agent, as
         thinks=False,
     )
     message = await _attempt(run, state, agent, short, "answer", number)
-    error = lacks_answer(state)(message)
+    error = await off_loop(lacks_answer(state), message)
     return noted(message, f"cannot be read: {error}") if error else message
 
 
@@ -219,7 +229,7 @@ async def _attempt(
         seed=run.seed(state, agent.name, ask.act, attempt),
         asked=reason,
         temperature=temperature,
-        turns=with_donors(run, state, agent, with_thoughts(run, escalated(run, state, ask.turns))),
+        turns=await off_loop(_heard, run, state, agent, ask.turns),
         response_format=agent.constraint(ask.response_format),
         silent=ask.silent and carries_all(run, agent.name),
     )
@@ -235,6 +245,11 @@ async def _attempt(
         stats={**message.stats, **numbers},
         donors=donors,
     )
+
+
+def _heard(run: RunContext[Any], state: Discussion, agent: Agent, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """Return a prompt as the settings have it heard; that may read votes and the payloads of another run."""
+    return with_donors(run, state, agent, with_thoughts(run, escalated(run, state, turns)))
 
 
 async def _replied(state: Discussion, agent: Agent, ask: Ask) -> Message:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn
+from sottovoce.core.event_loop import off_loop
 from sottovoce.nodes.decide import decided, leading, number, took, viewpoint_slots, viewpoints, voted
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import say_answer
@@ -42,7 +43,8 @@ def secretary(read: Callable[[RunContext[Any], Any], Reading]) -> Act:
 
     async def decide_tie(run: RunContext[Any], state: Discussion, agent: Agent) -> Update:
         builder = agent.prompt_builder(state)
-        ask = Ask("decide", secretary_turns(builder, *read(run, state)), protocol="nl")
+        messages, votes = await off_loop(read, run, state)
+        ask = Ask("decide", secretary_turns(builder, messages, votes), protocol="nl")
         return {"board": await say_answer(run, state, agent, ask)}
 
     return decide_tie
