@@ -35,7 +35,7 @@ class Thoughts:
 
 
 def skipped(loaded: LoadedModel) -> Thoughts | None:
-    """Return the empty block of a call that is not to think; None if the model would not think anyway."""
+    """Return the empty block of a call without thinking; None if the model would not think anyway."""
     chat = loaded.chat
     if chat.block is None or not (chat.block.is_on or (chat.wish is False and chat.switch is None)):
         return None

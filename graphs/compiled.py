@@ -256,7 +256,7 @@ CHANNELS: Mapping[str, Any] = {
 
 
 def with_channels(schema: type[Any]) -> type[Any]:
-    """Return a state with LangGraph's channels in the place of their marks."""
+    """Return a state with LangGraph's channels in place of their marks."""
     hints = get_type_hints(schema, include_extras=True)
     marked = {
         name: CHANNELS.get(next(iter(getattr(hint, "__metadata__", ())), ""), hint) for name, hint in hints.items()

@@ -70,7 +70,7 @@ class Debate(Controlled, Voting):
     )
 
     def topology(self) -> tuple[str, ...]:
-        """Return the number of agents, and if there is a shared summary: each has a node."""
+        """Return the number of agents, and whether there is a shared summary: each has a node."""
         return *super().topology(), f"{'a' if self.summarise == 'shared' else 'no'} shared summary"
 
     def roles(self) -> dict[str, Role]:
@@ -159,8 +159,8 @@ def deciding_agents(run: RunContext[Debate]) -> list[str]:
     """Return the debaters with the lowest temperature, of whom the first decides (CIPHER)."""
     debaters = [name for name, role in run.settings.roles().items() if role == "debater"]
     found = {name: run.agent(name).temperature for name in debaters or run.settings.speakers()}
-    heat = {name: float("inf") if each is None else each for name, each in found.items()}
-    return [name for name in heat if heat[name] == min(heat.values())]
+    temperatures = {name: float("inf") if each is None else each for name, each in found.items()}
+    return [name for name, each in temperatures.items() if each == min(temperatures.values())]
 
 
 def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
@@ -179,6 +179,7 @@ def _is_read(run: RunContext[Debate], agent: str, round: int) -> bool:
 
 
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: Agent, summary: list[Message]) -> tuple[Turn, ...]:
+    """Return the prompt of a revision: the agent's answers and what it hears of the others, as the settings say."""
     settings, builder = run.settings, agent.prompt_builder(state)
     rounds = rounds_of(state, run.answers)[:-1]
     own = [spoken[agent.name] for spoken in rounds]
@@ -187,6 +188,7 @@ def _later_turns(run: RunContext[Debate], state: Discussion, agent: Agent, summa
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
         return builder.history_of_summaries(own, [*summaries, *summary])
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
+    # After a round that shared facts, the history lists them, whatever the shape.
     if settings.shape == "fresh" and not (len(rounds) == 1 and builder.lists_facts(settings.order)):
         return builder.fresh(own[-1], others[-1], settings.order)
     return builder.history(own, others, settings.order)
@@ -213,7 +215,7 @@ def by_rule(run: RunContext[Debate], state: Discussion) -> Decision:
     return {**decision, "votes": shown}
 
 
-def by_agent(votes: list[Vote], agents: list[str], question: Discussion) -> Decision:
+def by_agent(votes: list[Vote], agents: list[str], state: Discussion) -> Decision:
     """Decide by the answer of the first agent with the lowest temperature (CIPHER)."""
     agent = agents[0]
     shown: list[Vote] = [{**vote, "counts": vote["agent"] == agent} for vote in votes]
@@ -221,15 +223,15 @@ def by_agent(votes: list[Vote], agents: list[str], question: Discussion) -> Deci
     best = "has" if len(agents) == 1 else "is the first with"
     why = f"{agent} {best} the lowest temperature"
     why += "" if answer is not None else ", and its answer could not be read"
-    return decided("lowest_temperature", why, [], shown, question, (answer,))
+    return decided("lowest_temperature", why, [], shown, state, (answer,))
 
 
-def average(votes: list[Vote], question: Discussion) -> Decision:
+def average(votes: list[Vote], state: Discussion) -> Decision:
     """Return a decision without an answer: the score is the share of agents that are right (SDE)."""
-    decision = decided("average", "every agent's answer counts by itself", [], votes, question, (None,))
-    if question.get("target") is None:
+    decision = decided("average", "every agent's answer counts by itself", [], votes, state, (None,))
+    if state.get("target") is None:
         return decision
-    right = [kinds.right(vote["answer"], question) for vote in votes]
+    right = [kinds.right(vote["answer"], state) for vote in votes]
     return {**decision, "score": sum(right) / len(right)}
 
 

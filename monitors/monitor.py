@@ -206,7 +206,7 @@ def matrix(columns: Mapping[str, ArrayLike], features: tuple[str, ...], bounds: 
         raise UsageError(f"the monitor needs feature {missing[0]!r}; found {known}; it is for another feature set")
     x = np.stack([np.asarray(columns[name], dtype=np.float64) for name in features], axis=1)
     if not np.isfinite(x).all():
-        raise UsageError("a feature is not a finite number; expected entropy and the like of a distribution")
+        raise UsageError("a feature is not a finite number; expected statistics of a probability distribution")
     low, high = np.array(bounds).T
     scaled: Floats = 2 * (x - low) / np.where(high > low, high - low, 1.0) - 1
     return scaled

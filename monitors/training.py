@@ -224,7 +224,7 @@ def split(games: Games, training: Training) -> Split:
         failed = games.failed[part]
         if failed.all() or not failed.any():
             how = "failed" if failed.all() else "succeeded"
-            raise UsageError(f"all {len(part)} games of role {games.role!r} that are {use} {how}; expected both kinds")
+            raise UsageError(f"all {len(part)} games of role {games.role!r} for {use} {how}; expected both kinds")
     return Split(*(games.part(part) for part in (order[reserved:], choosing, calibrating)))
 
 

@@ -61,7 +61,7 @@ class Watched(Checked):
         "further back), again (ask again), augment (add a note for all agents and ask again), mute (publish nothing), "
         "human (a person plays the agent from then on).",
     )
-    cap: Few = Field(default=1, ge=0, description="Maximum number of interventions, for the scope `cap_per`.")
+    cap: Few = Field(default=1, ge=0, description="Maximum number of interventions within the scope of `cap_per`.")
     cap_per: Per | None = Field(
         default=None,
         description="Scope of `cap`: each role, all interventions together, or each turn of each agent. "

@@ -83,12 +83,12 @@ async def say(
                 raise
             longest, ask = usual, replace(ask, max_tokens=usual)  # the model has no room for twice the length
             continue
-        error = unread(message, await _found(validate, message), longest)
+        error = unread(message, await _checked(validate, message), longest)
         was_cut, cut = cut, cut or CUT in message.notes
         repeats = bool(error) and len(attempts) < retries and not (was_cut and CUT in message.notes)
         if repeats and cut and not was_cut:
             longest, ask = 2 * usual, replace(ask, max_tokens=2 * usual)
-        missing = "" if repeats else await _found(lacks_answer, message)
+        missing = "" if repeats else await _checked(lacks_answer, message)
         concludes = bool(missing) and run.settings.answer_turn != "off"
         if not (repeats or concludes):
             why = error or missing
@@ -104,7 +104,7 @@ async def say(
         turns = (*turns, Turn("user", request))
 
 
-async def _found(check: Validate, message: Message) -> str:
+async def _checked(check: Validate, message: Message) -> str:
     return "" if check is passes else await off_loop(check, message)
 
 
@@ -229,7 +229,7 @@ async def _attempt(
         seed=run.seed(state, agent.name, ask.act, attempt),
         asked=reason,
         temperature=temperature,
-        turns=await off_loop(_heard, run, state, agent, ask.turns),
+        turns=await off_loop(_read_turns, run, state, agent, ask.turns),
         response_format=agent.constraint(ask.response_format),
         silent=ask.silent and carries_all(run, agent.name),
     )
@@ -247,7 +247,7 @@ async def _attempt(
     )
 
 
-def _heard(run: RunContext[Any], state: Discussion, agent: Agent, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+def _read_turns(run: RunContext[Any], state: Discussion, agent: Agent, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return a prompt as the settings have it heard; that may read votes and the payloads of another run."""
     return with_donors(run, state, agent, with_thoughts(run, escalated(run, state, turns)))
 

@@ -80,7 +80,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     )
     option: Annotated[dict[str, Keywords], BeforeValidator(pairs), Words()] = Field(
         default={},
-        description="NAME=VALUE: a setting of the pages without an option of its own, or a protocol's option, also "
+        description="NAME=VALUE: a documented setting without an option of its own, or a protocol's option, also "
         "AGENT.NAME=VALUE for one agent.",
     )
     model: Annotated[list[str], Names("model", ("bundled",), pinned=catalogued)] = Field(

@@ -58,7 +58,7 @@ class Voting(Settings):
 
     tie: Literal["first", "certain"] = Field(
         default="first",
-        description="Answer that wins a tie: first (that was given first) or certain (of local models: the one whose "
+        description="Answer that wins a tie: first (the one given first) or certain (of local models: the one whose "
         "tokens have the lower mean entropy; else the first).",
     )
 

@@ -80,7 +80,9 @@ class Prompts:
             of = f" (prompt file {self._files[name]!r})" if name in self._files else ""
             raise PromptError(f"prompt {name!r} cannot be rendered: {error}{of}") from error
         if ESCAPED in text and not any(ESCAPED in str(value) for value in slots.values() if isinstance(value, str)):
-            raise PromptError(f"prompt {name!r} writes a list of messages in one; expected a loop over it, as ours has")
+            raise PromptError(
+                f"prompt {name!r} prints a list of messages as one value; loop over it, as the default prompt does"
+            )
         return parts
 
     def digest(self, folders: Collection[str] = ()) -> str:

@@ -121,7 +121,7 @@ class Scheduler:
         return Batch(sequences, self._pending, first, read)
 
     def _let_decode(self) -> None:
-        """Move sequences that have read their prompts to the end of the decoding ones."""
+        """Append sequences whose prompts have been read to those that are decoding."""
         running = self.running
         for i in range(self.decoding, len(running)):
             if running[i].filled >= running[i].length:

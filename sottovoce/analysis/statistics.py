@@ -219,7 +219,7 @@ def _jackknife(residuals: Floats, sizes: Floats) -> float:
 
 
 def _effective(sizes: Floats) -> float:
-    """Return the number of clusters of one size that have as certain a mean as these, if each answers uniformly."""
+    """Return the effective number of clusters of equal size (Kish), if each answers uniformly."""
     return float(sizes.sum() ** 2 / np.sum(sizes**2))
 
 

@@ -133,7 +133,7 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
 
 
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
-    """Return the comparison of the rows in Markdown, followed by the rows that are not over."""
+    """Return the comparison of the rows in Markdown, followed by the unfinished rows."""
     from sottovoce.experiments.files import ended
     from sottovoce.report.comparison import carried, carried_table, comparison_of, markdown, published_table, waiting
 

@@ -211,6 +211,8 @@ class Output(Checked):
     model_config = ConfigDict(title="Output")
 
     as_json: bool = Field(default=False, alias="json", description="Print one JSON object on stdout, and nothing else.")
-    save: Path | None = Field(default=None, description="Save the run in this folder, not with those of `runs list`.")
+    save: Path | None = Field(
+        default=None, description="Save the run in this folder instead of the default one, which `runs list` shows."
+    )
     show_prompts: bool = Field(default=False, description="Also print the prompt of each message.")
     quiet: bool = Field(default=False, description="Print only the decision.")

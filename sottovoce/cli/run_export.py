@@ -1,4 +1,4 @@
-"""A run as a file: records, results, transcripts, a card, a log of Inspect, or the passages that it retrieved."""
+"""A run as a file: records, results, transcripts, a card, an Inspect log, or the passages that it retrieved."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def show_scores(name: str, trust: Trust) -> None:
         [score, now.get(score, blank)[0], *before.get(score, blank)[1:], *now.get(score, blank)[1:]]
         for score in before | now
     ]
-    show(f"{table(AGAIN_HEADINGS, cells)}\n" if cells else "nothing to score: no question has a target\n")
+    show(f"{table(AGAIN_HEADINGS, cells)}\n" if cells else "no score table: no question has a target\n")
     changes = {key: changed for key, record in run.records.items() if (changed := _changes(record, again.records[key]))}
     if changes:
         show(f"{table(CHANGE_HEADINGS, (row for rows in changes.values() for row in rows))}\n")

@@ -239,7 +239,7 @@ def _is_full(error: BaseException) -> bool:
 
 
 class LimitReached(SottovoceError):
-    """A limit for all runs of a job together, which stopped it."""
+    """A limit on all runs of a job was reached, so the job stopped."""
 
     def __init__(self, reason: str) -> None:
         """Take the reason in words, such as "the call limit is reached: 6 of 6"."""

@@ -132,7 +132,7 @@ def test_a_pack_that_does_not_fit_is_refused_when_it_is_read(
 def test_a_pack_that_would_lose_a_message_is_refused_as_it_is_rendered(tmp_path: Path, text: str) -> None:
     prompts = Prompts(pack(tmp_path, mad__oppose=text))
 
-    with pytest.raises(PromptError, match="prompt 'mad/oppose' writes a list of messages in one; expected a loop"):
+    with pytest.raises(PromptError, match="prompt 'mad/oppose' prints a list of messages as one value; loop over it"):
         prompts.render("mad/oppose", statements=[("negative", ONE)])
 
 
