@@ -96,12 +96,9 @@ class RunContext(Generic[AnySettings]):
         """Return a message that no model wrote, said now: by default by a rule, as the next attempt at its act."""
         epoch, round, turn = moment(state)
         usual = {"attempt": attempt_of(state, agent, act), "epoch": epoch, "turn": turn}
-        return Message(agent, round, act, text, **{**usual, "order": self.order(agent), "source": "rule", **fields})
-
-    def order(self, name: str) -> int:
-        """Return an agent's place in the settings; agents that are not in them come last."""
-        names = self.settings.names()
-        return names.index(name) if name in names else len(names)
+        return Message(
+            agent, round, act, text, **{**usual, "order": self.agent(agent).order, "source": "rule", **fields}
+        )
 
     def final_rule(self) -> str:
         """Return the protocol's own decision rule, if local models use one; otherwise majority."""
@@ -176,7 +173,7 @@ class Contexts(Generic[AnySettings]):
             RequestError: the settings use a name that is neither built in nor allowed.
         """
         context = _context_of(self.kind)
-        key = f"{state.get('settings')} {context}"  # `repr` shows types, and is faster than JSON
+        key = _key(state, context)
         run = self._built.get(key)
         if run is None:
             settings = settings_of(state, self.kind.model_fields)
@@ -191,7 +188,7 @@ class Contexts(Generic[AnySettings]):
 
     async def ready(self, state: Discussion) -> RunContext[AnySettings]:
         """Return the context for an act. Prompts are read and models loaded off the event loop, once."""
-        run = self._built.get(f"{state.get('settings')} {_context_of(self.kind)}")
+        run = self._built.get(_key(state, _context_of(self.kind)))
         return run if run is not None and LOADED in run.memo else await off_loop(self._loaded, state)
 
     def _loaded(self, state: Discussion) -> RunContext[AnySettings]:
@@ -292,6 +289,10 @@ def made_from(settings: Settings, agent: str, store: Unimported = None) -> BaseC
         thinking_markers=settings.thinking_markers,
         brief=settings.brief,
     )
+
+
+def _key(state: Discussion, context: Mapping[str, AnyState]) -> str:
+    return f"{state.get('settings')} {context}"  # `repr` shows types, and is faster than JSON
 
 
 def _context_of(kind: type[Settings]) -> dict[str, AnyState]:

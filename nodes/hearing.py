@@ -82,9 +82,14 @@ def check_escalation(run: RunContext[AnyState]) -> list[str]:
     return [f"messages are heard as words, and by {run.settings.protocol} those {at}"]
 
 
+def escalates(run: RunContext[Any]) -> bool:
+    """Return True if messages are heard as text unless something calls for more."""
+    return _when(run) != "never"
+
+
 def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return a prompt in which others' messages are text alone, unless the settings escalate them."""
-    if _when(run) == "never":
+    if not escalates(run):
         return turns
 
     def read(part: Part) -> Part:
@@ -97,7 +102,7 @@ def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) 
 
 def hearing(run: RunContext[Any], turns: Iterable[Turn]) -> tuple[tuple[str, ...], Mapping[str, float]]:
     """Return a note and statistics for the reply to a prompt: how it heard the messages of the round before."""
-    if _when(run) == "never":
+    if not escalates(run):
         return (), {}
     parts = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef)]
     new = {part.message.place: part for part in parts if part.latest and not part.own and part.message.latent}

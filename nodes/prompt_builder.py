@@ -192,11 +192,11 @@ class PromptBuilder:
 
     def user(self, prompt: str, form: str | None = None, **slots: object) -> Turn:
         """Return a later turn of a chat: a prompt, then the question again and the request for the answer's form."""
-        asked = self._asked_again if form is None else self.question_of(form, again=True)
+        asked = self._question_again if form is None else self.question_of(form, again=True)
         return Turn("user", blocks(self.prompts.render(prompt, **slots), asked))
 
     @cached_property
-    def _asked_again(self) -> tuple[Part, ...]:
+    def _question_again(self) -> tuple[Part, ...]:
         return self.question_of(again=True)
 
     def slots(self) -> dict[str, object]:

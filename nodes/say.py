@@ -15,8 +15,8 @@ from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.event_loop import off_loop
 from sottovoce.core.response_format import Form
-from sottovoce.nodes.hearing import carries_all, escalated, hearing, with_thoughts
-from sottovoce.nodes.probes import donated, with_donors
+from sottovoce.nodes.hearing import carries_all, escalated, escalates, hearing, with_thoughts
+from sottovoce.nodes.probes import donated, is_probed, with_donors
 from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import NOTE, Discussion, Intervened, Update, attempt_of, current_messages, moment
@@ -229,7 +229,7 @@ async def _attempt(
         seed=run.seed(state, agent.name, ask.act, attempt),
         asked=reason,
         temperature=temperature,
-        turns=await off_loop(_read_turns, run, state, agent, ask.turns),
+        turns=await _as_heard(run, state, agent, ask.turns),
         response_format=agent.constraint(ask.response_format),
         silent=ask.silent and carries_all(run, agent.name),
     )
@@ -247,9 +247,12 @@ async def _attempt(
     )
 
 
-def _read_turns(run: RunContext[Any], state: Discussion, agent: Agent, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return a prompt as the settings have it heard; that may read votes and the payloads of another run."""
-    return with_donors(run, state, agent, with_thoughts(run, escalated(run, state, turns)))
+async def _as_heard(run: RunContext[Any], state: Discussion, agent: Agent, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """Return a prompt as the settings have it heard; votes and the payloads of another run are read off the loop."""
+    if escalates(run):
+        turns = await off_loop(escalated, run, state, turns)
+    turns = with_thoughts(run, turns)
+    return await off_loop(with_donors, run, state, agent, turns) if is_probed(agent) else turns
 
 
 async def _replied(state: Discussion, agent: Agent, ask: Ask) -> Message:
