@@ -76,15 +76,20 @@ KNOWN: Mapping[str, float] = {"2c307e917fd27b89": 0.4}
 
 
 def _of_family(loaded: LoadedModel) -> Base | None:
-    family = family_of(loaded.model.config.get_text_config().model_type, loaded.tokenizer.get_vocab())
+    tokenizer = loaded.tokenizer
+    begin = tokenizer.convert_tokens_to_ids("<|begin_of_text|>")  # asked for by name: a vocabulary takes long to list
+    family = family_of(loaded.model.config.get_text_config().model_type, len(tokenizer), begin)
     return Base(PUBLISHED[family], f"published for the {family} family") if family else None
 
 
-def family_of(model_type: str, vocabulary: Mapping[str, int]) -> str | None:
-    """Return a family of PUBLISHED, judged by vocabulary too: unrelated models share architectures, not tokenizers."""
-    if model_type.startswith("qwen") and len(vocabulary) >= 151_643:  # the BPE of Qwen's first models; later ones grew
+def family_of(model_type: str, size: int, begin: object) -> str | None:
+    """Return a family of PUBLISHED, judged by vocabulary too: unrelated models share architectures, not tokenizers.
+
+    `size` is the number of tokens, and `begin` the id of Llama 3's first one.
+    """
+    if model_type.startswith("qwen") and size >= 151_643:  # the BPE of Qwen's first models; later ones grew
         return "Qwen"
-    if model_type == "llama" and vocabulary.get("<|begin_of_text|>") == 128_000:
+    if model_type == "llama" and begin == 128_000:
         return "Llama 3"
     return None
 

@@ -112,7 +112,8 @@ class Scheduler:
     def _prompts(self) -> Batch:
         """Return the next chunk of all unread prompts together, each with its part of the positions."""
         first, sequences = self.decoding, self.running[self.decoding :]
-        chunk = max((MAX_PREFILL_TOKENS if first else MAX_PREFILL_TOKENS * IDLE_PREFILL_FACTOR) // len(sequences), 1)
+        long = not first or self._network.device.type == "cuda"  # there a short chunk takes as long as a long one
+        chunk = max((MAX_PREFILL_TOKENS * IDLE_PREFILL_FACTOR if long else MAX_PREFILL_TOKENS) // len(sequences), 1)
         if self._limits.exact or self._network.attention.alone:
             sequences = sequences[:1]
         # An exact chunk ends where one of a prompt without a cached beginning does, so that sums have one order.

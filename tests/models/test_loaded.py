@@ -113,23 +113,27 @@ def test_a_model_of_which_nothing_is_known_starts_cautiously(generation: dict[st
     assert base_temperature(loaded_with(**generation)) == NOTHING_KNOWN
 
 
-QWEN = {str(i): i for i in range(151_643)}
-
-
 @pytest.mark.parametrize(
-    ("model_type", "vocabulary", "family"),
+    ("model_type", "size", "begin", "family"),
     [
-        ("qwen2", QWEN, "Qwen"),
-        ("qwen2", {"a": 0}, None),
-        ("llama", {"<|begin_of_text|>": 128_000}, "Llama 3"),
-        ("llama", {"<|im_start|>": 1}, None),
-        ("llama", QWEN, None),
+        ("qwen2", 151_643, None, "Qwen"),
+        ("qwen2", 151_642, None, None),
+        ("llama", 128_256, 128_000, "Llama 3"),
+        ("llama", 49_152, 0, None),
+        ("llama", 151_643, None, None),
     ],
 )
 def test_a_family_is_known_by_architecture_and_tokenizer(
-    model_type: str, vocabulary: dict[str, int], family: str | None
+    model_type: str, size: int, begin: object, family: str | None
 ) -> None:
-    assert family_of(model_type, vocabulary) == family
+    assert family_of(model_type, size, begin) == family
+
+
+def test_no_message_lists_the_vocabulary_which_takes_a_fifth_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = loaded_with()
+    monkeypatch.setattr(type(loaded.tokenizer), "get_vocab", lambda _: pytest.fail("the vocabulary was listed"))
+
+    assert (base_temperature(loaded).value, default_sampling(loaded).temperature) == (CAUTIOUS, 0.7)
 
 
 # Drawn tokens
