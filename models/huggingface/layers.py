@@ -62,7 +62,7 @@ def record_activations(
 
     >>> import torch
     >>> from sottovoce.models import load, record_activations
-    >>> loaded = load()
+    >>> loaded = load(device="cpu")
     >>> with torch.no_grad(), record_activations(loaded.model, layers=[2]) as states:
     ...     _ = loaded.model(torch.tensor([loaded.chat.ids("Hello there")]))
     >>> tuple(states[2][0].shape) == (1, len(loaded.chat.ids("Hello there")), loaded.network.hidden)

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_such_a_family_is_found_at_load_once_and_says_in_any_company_what_it_says_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    loaded = load(folder)
+    loaded = load(folder, device="cpu")
     assert loaded.engine.limits.slots == 1 and ONE_BY_ONE in caplog.text
     asked = [request("word " * n, 6) for n in (1, 9, 20)]
     for found, each in zip(loaded.engine.run_all(asked), asked, strict=True):
