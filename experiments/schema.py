@@ -43,6 +43,7 @@ from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Count, Seed
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
+from sottovoce.datasets.schema import columns_of
 from sottovoce.experiments.row_content import Content, choose, expanded, run_name
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KindName
@@ -80,6 +81,9 @@ class Source(Keyed):
     file: Path | None = Field(default=None, description="As --questions.")
     dataset: str | None = Field(default=None, description="The data set of the file: NAME or NAME/PART.")
     hub: str | None = Field(default=None, description="Where the data set is on the hub, instead of a file: ID@COMMIT.")
+    column: Annotated[dict[str, str], BeforeValidator(columns_of)] = Field(
+        default={}, description="Columns of the file by field, as --column: {question: prompt, target: gold}."
+    )
     where: Annotated[list[str], ONE_OR_MORE] = Field(
         default=[], description="Which rows of the file to take, as --where."
     )

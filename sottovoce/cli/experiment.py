@@ -6,6 +6,7 @@ Nothing here imports torch or langgraph before something runs: the command line 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +15,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.analysis.statistics import check_installed, mean, share
 from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.command import Commands, SchemeCommands, typed
-from sottovoce.cli.options import argument
+from sottovoce.cli.options import Written, argument
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.bounds import Agents, Count, Few, Rounds
 from sottovoce.core.errors import UsageError, nearest
@@ -33,6 +34,7 @@ from sottovoce.runs.run_directory import runs_folder
 if TYPE_CHECKING:
     from sottovoce.experiments.rows import Row
     from sottovoce.experiments.schema import Experiment
+    from sottovoce.report.paper import Findings
     from sottovoce.runs.run import Run
 
 commands = Commands("experiment")
@@ -104,16 +106,19 @@ class TuneOptions(Checked):
     save: Path = Field(description=SAVE)
 
 
-@commands.add(ExperimentOptions, Limits, Trust)
-def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
+@commands.add(ExperimentOptions, Written, Limits, Trust)
+def run(options: ExperimentOptions, written: Written, limits: Limits, trust: Trust = NO_TRUST) -> None:
     """Run an experiment file, or a paper's table or figure, and compare its runs; resumable."""
     # Late: langgraph takes a second, and torch more if a row has to run.
     from sottovoce.cli.run_screen import shown_row
+    from sottovoce.cli.run_tables import show_findings
     from sottovoce.experiments.files import check_trusted, read_experiment, shipped
     from sottovoce.experiments.runner import RowRunner, run_experiment
+    from sottovoce.report.paper import Files
     from sottovoce.runs.runner import check_failures
 
     check_installed()
+    files = Files(written.to, written.plots, force=written.force)
     ours = None if options.file.exists() else shipped().get(str(options.file))
     file = ours or options.file
     again = file.is_dir()
@@ -127,27 +132,19 @@ def run(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> 
     with resumable(f"all messages are saved in {str(folder)!r}"):
         runner = RowRunner(folder, limits, shown_row)
         runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
-    show(report(experiment, runs))
+    show_findings(runs, findings_of(experiment, runs), files)
     say(f"{f'stopped: {why}; ' if why else ''}saved in {one_line(str(folder))}")
     check_failures(runs.values())
 
 
-def report(experiment: Experiment, runs: dict[str, Run]) -> str:
-    """Return the comparison of the rows in Markdown, followed by the unfinished rows."""
-    from sottovoce.experiments.files import ended
-    from sottovoce.report.comparison import carried, carried_table, comparison_of, markdown, published_table, waiting
+def findings_of(experiment: Experiment, runs: dict[str, Run]) -> Findings:
+    """Return the comparison of the rows, followed by the unfinished rows and the notes of the file."""
+    from sottovoce.report.paper import findings
 
-    blocks, results = [harmless(experiment.about.strip())], ended(runs)
-    if results:
-        against = experiment.baselines
-        comparison = comparison_of(runs, None if isinstance(against, str) and against not in results else against)
-        if rows := carried(experiment, runs, comparison.runs):
-            blocks.append(table(*carried_table(experiment, rows)))
-        blocks.append(markdown(comparison).rstrip())
-        blocks += [f"{table(*each)}\n\n{assumed}" for each, assumed in published_table(experiment, runs)]
     new = [f"- `{name}`: not started." for name in experiment.rows if name not in runs]
-    left = [*waiting(runs), *(new if len(new) <= NAMED else [f"- {len(new)} runs are not started."])]
-    return "\n\n".join(filter(None, [*blocks, "\n".join([*left, *notes(experiment)])])) + "\n"
+    new = new if len(new) <= NAMED else [f"- {len(new)} runs are not started."]
+    found = findings(runs, experiment.baselines, experiment, [*new, *notes(experiment)])
+    return replace(found, parts=[harmless(experiment.about.strip()), *found.parts])
 
 
 @commands.add(ListOptions)

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Size, Thinking
 from sottovoce.core.errors import UsageError
-from sottovoce.core.files import read_yaml
+from sottovoce.core.files import FORCE, read_yaml
 from sottovoce.core.validation import Checked
 from sottovoce.nodes.option_groups import BY_NAME, FIRST, GROUPS, HEADINGS, UnknownName, heading, is_repeated, named
 from sottovoce.nodes.settings import Settings
@@ -111,7 +111,9 @@ def argument(description: str, metavar: str, **more: JSONValue) -> JSONValue:
 
 def parameters(models: tuple[type[BaseModel], ...]) -> list[Argument | Option]:
     """Return the arguments and options of these models; with settings, the most common ones first, then by heading."""
-    with_settings = any(issubclass(model, Settings) for model in models)
+    settings = next((model for model in models if issubclass(model, Settings)), None)
+    with_settings = settings is not None
+    plays = settings is not None and settings.check_game is not Settings.check_game
     options: list[Argument | Option] = []
     for model in models:
         of_settings = issubclass(model, Settings)
@@ -125,6 +127,8 @@ def parameters(models: tuple[type[BaseModel], ...]) -> list[Argument | Option]:
             title = "" if with_settings and name in FIRST else model.model_config.get("title") or ""
             title = heading(name) or "" if of_settings else title
             options.append(Option(name, info, title, not with_settings or title not in RARE or name in COMMON))
+            if isinstance(extra, dict) and extra.get("worlds"):
+                options[-1].hidden = not plays  # elsewhere it is still taken, and refused with the reason
         if of_settings:
             file = FieldInfo(annotation=Path | None, default=None, description=FILE_HELP)
             options.append(Option(FILE, file, "", True))
@@ -203,6 +207,24 @@ def _choices(info: FieldInfo) -> list[str]:
         if callable(field.json_schema_extra):
             field.json_schema_extra(schema)
     return [str(name) for name in schema.get("enum", [])]
+
+
+class Written(Checked):
+    """The files to write about runs."""
+
+    model_config = ConfigDict(title="Files")
+
+    to: list[Path] = Field(
+        default=[],
+        description="Also write the tables to this file: .csv, .json (numbers, not rounded), .md or .tex (as printed; "
+        "LaTeX with booktabs).",
+    )
+    plots: Path | None = Field(
+        default=None,
+        description="Also write plots to this folder, as PNG and SVG: right with intervals, right by tokens and by "
+        "bytes, votes by round.",
+    )
+    force: bool = Field(default=False, description=FORCE)
 
 
 class Output(Checked):

@@ -13,7 +13,7 @@ from rich.table import Table
 from sottovoce.cli.live import LiveTranscript, PipedTranscript, RunProgress, person
 from sottovoce.cli.options import Output
 from sottovoce.core.errors import SottovoceError, command
-from sottovoce.core.text import counted, one_line, shortened
+from sottovoce.core.text import counted, one_line, say, shortened
 from sottovoce.datasets.trained import knowledge
 from sottovoce.graphs import scheme
 from sottovoce.nodes.settings import Settings
@@ -35,6 +35,8 @@ def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output) -
 
     console, alone = console_of(), len(run.records) == 1
     models = ", ".join(dict.fromkeys(settings.model))
+    if why := unscored(run):
+        say(why, error=True)
     with resumable_run(run), shown_while(run, console, output, models) as (observe, person):
         run_all(run, settings, run.store(), limits=limits, observe=observe, alone=alone, person=person)
     show_run(run, output, just_run=True)
@@ -63,9 +65,22 @@ def shown_row(name: str, run: Run) -> Iterator[Observer]:
     """Show the progress of one of many runs on stderr, so that stdout has only the tables."""
     console = console_of(stderr=True)
     console.print(f"{name}: {title(run.manifest, len(run.records))}", soft_wrap=True)
+    if why := unscored(run):
+        console.print(f"{name}: {why}", soft_wrap=True)
     with RunProgress(console, run) as progress:
         yield progress.observe
     console.print(f"{name}: {', '.join(summary(run)[:-1])}", soft_wrap=True)
+
+
+def unscored(run: Run) -> str:
+    """Return why no accuracy can be computed of a run's own questions: none has a target; empty if one has."""
+    asked_by_hand = run.manifest.origin is None
+    if asked_by_hand or any({"target", "game"} & record.question.keys() for record in run.records.values()):
+        return ""
+    return (
+        "no question has a target, so accuracy cannot be computed; answers are saved. If a column of the file has the "
+        "right answers, name it: --column target=COLUMN"
+    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +12,7 @@ from sottovoce.core.files import check_no_link
 from sottovoce.core.text import counted, figure, one_line, say, shortened
 from sottovoce.core.trust import Trust
 from sottovoce.nodes.question import question_id
+from sottovoce.report.paper import Files, Findings, findings
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import SAME_COMMAND, Currency, Limits, resumable
@@ -29,22 +30,28 @@ SCORE_HEADINGS = "score | discussions | mean | 95 %"
 MEASURE_HEADINGS = "measure | of | happened | n | share | 95 %"
 
 
-def compare_runs(names: Sequence[str], against: str | None, prices: Path | None = None) -> None:
+def compare_runs(names: Sequence[str], against: str | None, files: Files, prices: Path | None = None) -> None:
     """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
-    from sottovoce.report.comparison import compared, gathered, waiting
+    from sottovoce.report.comparison import gathered
 
     runs = gathered(names).runs
     for run in runs.values():
         run.price(prices)
-    show("\n".join([compared(runs, against), *waiting(runs)]).rstrip("\n"))
+    show_findings(runs, findings(runs, against), files)
 
 
-def compare_matched(names: Sequence[str], by: Currency, trust: Trust, prices: Path | None = None) -> None:
+def show_findings(runs: Mapping[str, Run], found: Findings, files: Files) -> None:
+    """Print what a comparison shows, and write it to the files."""
+    show(found.printed().rstrip("\n"))
+    if written := files.write(found, runs):
+        say(f"written: {', '.join(one_line(str(path)) for path in written)}")
+
+
+def compare_matched(names: Sequence[str], by: Currency, trust: Trust, files: Files, prices: Path | None = None) -> None:
     """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three."""
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.experiments.rows import baselines, with_pilots
     from sottovoce.experiments.runner import RowRunner
-    from sottovoce.report.comparison import compared
 
     if len(names) > 1:
         raise UsageError(f"--matched compares one run with its baselines, and {len(names)} were named; give one")
@@ -62,7 +69,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust, prices: Pa
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     for run in shown.values():
         run.price(prices)
-    show(compared(shown, folder.name).rstrip("\n"))
+    show_findings(shown, findings(shown, folder.name), files)
     say(f"saved next to {one_line(str(folder))}")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
-from sottovoce.cli.options import Output, argument
+from sottovoce.cli.options import Output, Written, argument
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.files import EXPERIMENT, FORCE, OutputFile
@@ -237,16 +237,18 @@ def export(options: ExportOptions) -> None:
     say(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(options.file))}")
 
 
-@commands.add(CompareOptions)
-def compare(options: CompareOptions) -> None:
+@commands.add(CompareOptions, Written)
+def compare(options: CompareOptions, written: Written) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
     from sottovoce.cli.run_tables import compare_matched, compare_runs
+    from sottovoce.report.paper import Files
 
+    files = Files(written.to, written.plots, force=written.force)
     if options.matched is None:
-        compare_runs(options.names, options.against, options.prices)
+        compare_runs(options.names, options.against, files, options.prices)
     else:
         trust = Trust(trust_paths=options.trust_paths)
-        compare_matched(options.names, options.matched, trust, options.prices)
+        compare_matched(options.names, options.matched, trust, files, options.prices)
 
 
 @commands.add(MeasuresOptions)

@@ -90,7 +90,7 @@ class OutputFile:
         if endings and path.suffix.lower() not in ("", *endings):
             raise UsageError(f"{option} {str(path)!r} ends in {path.suffix!r}; expected {' or '.join(endings)}")
 
-    def write(self, text: str) -> None:
+    def write(self, text: str | bytes) -> None:
         """Check the path again and write the file, or the target of a link, whole or not at all.
 
         Errors: see `write` and the constructor.
@@ -145,7 +145,7 @@ def check_owner(folder: Path, option: str, own: str = "") -> tuple[str, Path]:
     return where, target
 
 
-def write(path: Path, text: str) -> None:
+def write(path: Path, text: str | bytes) -> None:
     """Write a file, whole or not at all; a link is replaced, since somebody else may have put it into the folder.
 
     Raises:
@@ -153,8 +153,8 @@ def write(path: Path, text: str) -> None:
     """
     try:
         if _is_stream(path):
-            with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
-                stream.write(text)
+            with path.open("ab") as stream:
+                stream.write(_encoded(text))
         else:
             _replace(path, text)
     except OSError as error:
@@ -180,10 +180,14 @@ def check_no_link(*paths: Path) -> None:
             raise RecordError(f"{str(path)!r} is a link, and nothing is written through it; replace it with a copy")
 
 
-def _replace(path: Path, text: str) -> None:
+def _encoded(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
+
+
+def _replace(path: Path, text: str | bytes) -> None:
     unfinished = path.with_name(f".{uuid.uuid4().hex}.part")
     try:
-        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
+        unfinished.write_bytes(_encoded(text))
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)

@@ -17,16 +17,16 @@ import math
 import operator
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sottovoce.core.any_types import JSONValue
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, choose, nearest
 from sottovoce.core.text import counted
 from sottovoce.datasets.facts import to_senders
-from sottovoce.datasets.schema import check_names, named, question_from
+from sottovoce.datasets.schema import Columns, check_names, column_option, named, question_from, renamed, with_fields
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.nodes.settings import Settings
@@ -156,9 +156,18 @@ def check(question: Question, settings: Settings) -> None:
 
 
 def read_file(
-    path: Path | str, common: Mapping[str, JSONValue] | None = None, enough: Enough | None = None
+    path: Path | str,
+    common: Mapping[str, JSONValue] | None = None,
+    enough: Enough | None = None,
+    columns: Columns | None = None,
 ) -> QuestionFile:
     """Return the rows of a file, each checked as far as possible without a scheme's settings; all, or enough of them.
+
+    Args:
+        path: The file.
+        common: Fields of rows that lack them.
+        enough: Says when enough rows have been read; None reads all.
+        columns: The columns of the file that have other names than their fields, by field.
 
     Raises:
         UsageError: the file cannot be read, or a row is broken or has the id of another row. The message quotes the
@@ -169,21 +178,26 @@ def read_file(
             line, names = file.header
             broken = Broken(file.name)
             with broken.at(line):
-                check_names(names)
+                _check_columns(columns or {}, names)
+                check_names(with_fields(names, columns or {}), columns)
             broken.raise_first()
-        rows, whole = _checked_rows(file, dict(common or {}), enough or Enough())
+        rows, whole = _checked_rows(file, dict(common or {}), enough or Enough(), columns or {})
         return QuestionFile(Path(path), file.digest(), rows, len(rows) if whole else None, noun=file.noun)
 
 
-def _checked_rows(file: DataFile, common: Values, enough: Enough) -> tuple[tuple[AskedRow, ...], bool]:
+def _checked_rows(
+    file: DataFile, common: Values, enough: Enough, columns: Columns
+) -> tuple[tuple[AskedRow, ...], bool]:
     """Return the rows, and whether these are all."""
     rows: dict[str, AskedRow] = {}
-    broken, whole = Broken(file.name, file.noun), True
+    broken, whole, seen = Broken(file.name, file.noun), True, Values()
     for line, read in file.rows:
         with broken.at(line):
-            row = _row(line, read(), common, cells=file.header is not None)
+            seen |= (published := read())
+            values = renamed(published, columns)
+            row = _row(line, values, common, columns, cells=file.header is not None)
             if first := rows.get(row.question["id"]):
-                if read().get("id") is None:
+                if values.get("id") is None:
                     raise UsageError(
                         f"asks the same as line {first.line}, and has no id; drop one of them, or give both an id"
                     )
@@ -192,13 +206,21 @@ def _checked_rows(file: DataFile, common: Values, enough: Enough) -> tuple[tuple
             if enough.after(row.fields):
                 whole = next(file.rows, None) is None
                 break
+    if file.header is None and seen:
+        _check_columns(columns, seen)
     broken.raise_first()
     return tuple(rows.values()), whole
 
 
-def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
+def _check_columns(columns: Columns, known: Collection[str]) -> None:
+    for field, column in columns.items():
+        if column not in known:
+            raise UsageError(f"{nearest('column', column, known)} ({column_option({field: column})})")
+
+
+def _row(line: int, values: Values, common: Values, columns: Columns, *, cells: bool) -> AskedRow:
     if not cells:  # CSV names are in the header, and were checked there
-        check_names(values)
+        check_names(values, columns)
     question, metadata = question_from(values, common, cells=cells)
     try:
         check_question(question, None)

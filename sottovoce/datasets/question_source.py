@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.bounds import Count
@@ -22,6 +22,7 @@ from sottovoce.core.validation import Checked
 from sottovoce.datasets.published import read_source, source_of
 from sottovoce.datasets.question_files import Enough, check, read_file
 from sottovoce.datasets.samples import GAMES, STORED, origin, read_name, samples, stored_game
+from sottovoce.datasets.schema import columns_of
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question
@@ -32,7 +33,7 @@ LOGGER = logging.getLogger(__name__)
 COMMON = {"kind", "description", "answer_description", "demonstrations"}
 """Options about the task, which apply to all rows of a file that lack the field."""
 PLAYED = "; ".join(f"{', '.join(games.samples)} (scheme {command})" for command, games in GAMES.items())
-CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "shuffle", "skip", "seeds"}
+CHOOSING = {"question", "sample", "games", "questions", "columns", "where", "limit", "shuffle", "skip", "seeds"}
 """Options that choose questions; all others are fields of a question."""
 FILES_ONLY: dict[str, Untyped] = {"command": False}
 """Marks a field that experiments set and the command line does not."""
@@ -76,11 +77,22 @@ class QuestionOptions(Checked):
         "world/comparison, world/strategy, world/claim or world/fact; "
         f"{PLAYED}. A seed may follow: split/3."
     )
-    games: list[Path] = _options(f"Instead of a question: a saved game of {' or '.join(STORED)}.", "game")
+    games: list[Path] = Field(
+        default=[],
+        alias="game",
+        description=f"Instead of a question: a saved game of {' or '.join(STORED)}.",
+        json_schema_extra={"worlds": True},
+    )
     questions: str | None = _option(
         "A file of questions instead, .jsonl, .json, .csv, .tsv or .parquet: its columns are question fields (- for "
         "JSON Lines on stdin); or a published dataset: NAME:FILE or NAME/PART:FILE, such as gsm8k:test.jsonl, or with "
         "ID@COMMIT of the Hugging Face Hub for FILE."
+    )
+    columns: Annotated[dict[str, str], BeforeValidator(columns_of)] = Field(
+        default={},
+        alias="column",
+        description="FIELD=COLUMN, or several: question=prompt,target=gold. The columns of --questions that have other "
+        "names than their fields.",
     )
     where: list[str] = _options(
         "FIELD=VALUE: only rows of --questions with this value; also != and, for numbers, < <= > >=.", "where"
@@ -158,7 +170,12 @@ def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> 
     source = source_of(source_name)
     last = None if options.limit is None or options.shuffle is not None else options.skip + options.limit
     enough = Enough(options.where, last)
-    file = read_file(source_name, common, enough) if source is None else read_source(source, common, enough)
+    if source is None:
+        file = read_file(source_name, common, enough, options.columns)
+    elif options.columns:
+        raise UsageError(f"--column is only for your own files; the columns of {source.name} are known")
+    else:
+        file = read_source(source, common, enough)
     file = file.take(options.where, options.limit, options.shuffle, options.skip)
     file = file.to_senders(settings.speakers()) if source and source.data.private else file
     file.check(settings)
@@ -173,9 +190,13 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
     if len(sources) > 1:
         raise UsageError(f"{sources[0]} and {sources[1]} were given; give one of them")
     _check_fields(options)
-    for name in ("where", "shuffle", "skip"):
+    for name, does in (
+        ("columns", "names columns"),
+        *((name, "chooses rows") for name in ("where", "shuffle", "skip")),
+    ):
         if name in options.model_fields_set and options.questions is None:
-            raise UsageError(f"--{name} chooses rows of a file, and none was given; give --questions FILE, or drop it")
+            option = "column" if name == "columns" else name
+            raise UsageError(f"--{option} {does} of a file, and none was given; give --questions FILE, or drop it")
     if options.limit is not None and options.question is not None:
         raise UsageError("--limit is for --questions and --sample, and one question was given; drop it")
     if options.seeds and "seed" in settings.model_fields_set:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+import re
+import shlex
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast, get_type_hints
 
@@ -33,6 +35,10 @@ ELSEWHERE = {
 UNASKED = {"id", "kind", "target", "aliases", "printed_target", "solution", "decoys", "gold_passages"}
 """Fields that do not change what a row asks."""
 TRUTH = {"true": "yes", "false": "no"}
+Columns = Mapping[str, str]
+"""The columns that a user named, by the field that each contains."""
+NEXT_FIELD = re.compile(r",(?=\s*\w+=)")
+"""The comma between two fields of one option; a column's name may contain commas too."""
 
 
 @dataclass(frozen=True)
@@ -138,19 +144,69 @@ class DataSet:
             raise UsageError(nearest(f"part of {self.name}", part, known))
 
 
-def check_names(names: Collection[str]) -> None:
-    """Check that no name is a misspelling or another data set's name of a field, and that there is a question.
+def columns_of(value: JSONValue) -> JSONValue:
+    """Return the columns by field: from a mapping, or from texts such as "question=prompt,target=gold".
 
     Raises:
-        UsageError: a name stands for a field that is absent, or there is no question.
+        UsageError: a text is not of this form, or a field is unknown.
     """
+    if isinstance(value, Mapping):
+        return {_field(str(name)): str(column) for name, column in value.items()}
+    found = dict[str, str]()
+    for text in [value] if isinstance(value, str) else value:
+        for part in NEXT_FIELD.split(str(text)):
+            name, _, column = map(str.strip, part.partition("="))
+            if not name or not column:
+                raise UsageError(f"--column is {text!r}; expected FIELD=COLUMN, such as question=prompt,target=gold")
+            found[_field(name)] = column
+    return found
+
+
+def _field(name: str) -> str:
+    if name not in KNOWN:
+        raise UsageError(nearest("field of a question", name, KNOWN))
+    return name
+
+
+def with_fields(names: Sequence[str], columns: Columns) -> list[str]:
+    """Return the names of columns after the user's have become fields; a field's own column is then not read."""
+    own = [name for name in names if name not in columns and name not in columns.values()]
+    return [*(field for field, column in columns.items() if column in names), *own]
+
+
+def check_names(names: Collection[str], columns: Columns | None = None) -> None:
+    """Check that no name is a misspelling or another data set's name of a field, and that there is a question.
+
+    Where the user named `columns`, only misspellings are refused: `answer` may be anything there.
+
+    Raises:
+        UsageError: a name stands for a field that is absent, or there is no question. It ends with the whole option
+            that names the columns.
+    """
+    known, meant = [*KNOWN, *({} if columns else ELSEWHERE)], dict[str, str]()
     for name in names:
-        near = difflib.get_close_matches(name.lower(), [*KNOWN, *ELSEWHERE], n=1, cutoff=ALIKE)
-        meant = ELSEWHERE.get(near[0], near[0]) if near else None
-        if name not in KNOWN and meant and meant not in names:
-            raise UsageError(f"unknown field {name!r}; did you mean {meant!r}? If not, rename the column")
+        near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=ALIKE)
+        field = ELSEWHERE.get(near[0], near[0]) if near else name
+        if name not in KNOWN and near and field not in names:
+            meant.setdefault(field, name)
+    for field, name in meant.items():
+        option = column_option({**(columns or {}), **meant})
+        raise UsageError(f"unknown field {name!r}; did you mean {field!r}? Add {option}; if not, rename the column")
     if "question" not in names:
-        raise UsageError(f"found no 'question' among {', '.join(map(repr, names)) or 'no fields'}; expected one")
+        option = column_option({"question": "COLUMN"})
+        found = ", ".join(map(repr, names)) or "no fields"
+        raise UsageError(f"found no 'question' among {found}; expected one: name its column with {option}")
+
+
+def column_option(columns: Columns) -> str:
+    """Return the option that names these columns, as a shell takes it."""
+    return shlex.join(["--column", ",".join(f"{field}={column}" for field, column in columns.items())])
+
+
+def renamed(values: Values, columns: Columns) -> Values:
+    """Return a row with its fields in place of the user's columns."""
+    sources = {name: name for name in values} | dict(columns)
+    return {name: values[sources[name]] for name in with_fields([*values], columns)}
 
 
 def question_from(values: Values, common: Values, *, cells: bool) -> tuple[Question, Values]:

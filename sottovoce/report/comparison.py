@@ -1,4 +1,4 @@
-"""Saved runs by name, and their comparison as Markdown: tables of runs, measures, pairs, published figures, verdicts.
+"""Saved runs by name, and the tables of their comparison: of runs, measures, pairs, published figures, verdicts.
 
 Names may be those of experiments, which stand for their rows. The table of an experiment with points says how much is
 right at each, and what the messages carried for it.
@@ -25,7 +25,7 @@ from sottovoce.experiments.row_content import run_name
 from sottovoce.experiments.rows import budget_notes
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.state import current_messages
-from sottovoce.report.tables import interval, p_value, share_cells, table
+from sottovoce.report.tables import interval, p_value, share_cells
 from sottovoce.runs import run_directory
 from sottovoce.runs.cost import computed_tokens
 from sottovoce.runs.record import DiscussionRecord
@@ -140,11 +140,6 @@ def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
             yield f"`{name}`: its FLOPs do not include the encoder of {', '.join(encoders)}."
 
 
-def compared(runs: Mapping[str, Run], against: Against = None) -> str:
-    """Return the comparison as Markdown. Errors: see `compare`."""
-    return markdown(comparison_of(runs, against))
-
-
 def waiting(runs: Mapping[str, Run]) -> list[str]:
     """Return a line of Markdown for each run with failed or unfinished discussions."""
     lines = []
@@ -175,14 +170,6 @@ def tables(comparison: Comparison) -> list[Table]:
 def sentences(comparison: Comparison) -> list[str]:
     """Return the verdicts, and notes on what was left out."""
     return [one_line(sentence) for sentence in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]
-
-
-def markdown(comparison: Comparison) -> str:
-    """Return the tables and sentences in Markdown, as the command line prints them."""
-    blocks = [table(*part) for part in tables(comparison)]
-    if verdicts := sentences(comparison):
-        blocks.append("\n".join(f"- {sentence}" for sentence in verdicts))
-    return "\n\n".join(blocks) + "\n"
 
 
 def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:

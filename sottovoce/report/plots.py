@@ -1,29 +1,34 @@
-"""Plots of a report as SVG inside the page: reproducible bytes, text as text, and a title for each.
+"""Plots of runs: as SVG inside a report, and as PNG and SVG files; reproducible bytes, text as text, and a title each.
 
-matplotlib's global state does not change.
+Runs differ in marker and line too, not in color alone. matplotlib's global state does not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
+from io import BytesIO
 from math import ceil
+from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from sottovoce.analysis.compare import Summary
 from sottovoce.analysis.discussion_metrics import accuracy_by_round
+from sottovoce.analysis.statistics import Share
 from sottovoce.core.any_types import JSONValue, Unimported, Untyped
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import shortened
+from sottovoce.report.comparison import heard_bytes
 from sottovoce.runs.run import Run
 
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
 """Text as text; ids from a fixed salt, not random. Any: matplotlib's type names every key."""
 SIZE = (6.2, 3.4)  # inches
-MARKERS = "osD^vP"
+MARKERS, LINES = "osD^vPX", ("-", "--", "-.", ":")
+ENDINGS = (".png", ".svg")
+DOTS = 200  # per inch of a PNG
 APART = 0.05  # distance between the intervals of two runs, in rounds
 COLUMNS = 2  # of a legend
 ROW = 0.2  # inches
@@ -31,11 +36,17 @@ NAME = 40  # characters of a run's name in a legend
 
 
 def looks(runs: Iterable[str]) -> dict[str, dict[str, Untyped]]:
-    """Return a color and a marker for each run, for use in all plots of a page."""
-    return {run: {"color": f"C{at % 10}", "marker": MARKERS[at % len(MARKERS)]} for at, run in enumerate(runs)}
+    """Return a color, a marker and a line for each run, for use in all plots of a page."""
+    marks = {run: (MARKERS[at % len(MARKERS)], LINES[at % len(LINES)]) for at, run in enumerate(runs)}
+    return {
+        run: {"color": f"C{at % 10}", "marker": marker, "linestyle": line, "fillstyle": "none"}  # equal ones both show
+        for at, (run, (marker, line)) in enumerate(marks.items())
+    }
 
 
 Looks = Mapping[str, Mapping[str, Untyped]]
+Drawing = tuple[Unimported, str]
+"""A figure, and the words under it."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +59,43 @@ class Plot:
 
 def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
     """Return plots of accuracy by round, and of cost against accuracy, if known."""
-    scored = [summary for summary in summaries if summary.failed_wrong]
+    drawings = [_rounds(runs, summaries), _cost(runs, summaries)]
+    return [Plot(svg(*each), each[1]) for each in drawings if each is not None]
+
+
+def drawn(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> dict[str, bytes]:
+    """Return the plots of `DRAWN` as files by name, those whose numbers are known."""
+    drawings = {name: draw(runs, summaries) for name, draw in DRAWN.items()}
+    return {
+        f"{name}{ending}": _saved(each[0], ending)
+        for name, each in drawings.items()
+        if each is not None
+        for ending in ENDINGS
+    }
+
+
+def _scored(summaries: Sequence[Summary]) -> dict[str, Share]:
+    return {summary.run: summary.failed_wrong for summary in summaries if summary.failed_wrong}
+
+
+def _right(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
+    """Plot the runs below one another, in their order."""
+    if not (scored := _scored(summaries)):
+        return None
+    figure, axes = drawing()
+    figure.set_figheight(1 + ROW * 1.5 * len(scored))
+    for at, (run, share) in enumerate(scored.items()):
+        axes.errorbar([share.value], [at], xerr=_reach([share]), capsize=3, **looks(runs)[run])
+    axes.set_yticks(range(len(scored)), map(_label, scored))
+    axes.invert_yaxis()
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xlabel("accuracy")
+    axes.grid(axis="x", alpha=0.3)
+    return figure, "Accuracy, failures as wrong, with 95 % intervals by question."
+
+
+def _rounds(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
     of = looks(runs)
-    drawn = [_rounds(runs, of), _cost(scored, of)]
-    return [plot for plot in drawn if plot is not None]
-
-
-def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
     lines = {name: shares for name, run in runs.items() if (shares := accuracy_by_round([*run.records.values()]))}
     if not lines:
         return None
@@ -69,30 +110,58 @@ def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
     _accuracy(axes)
     _legend(figure, lines)
     caption = "Accuracy by round: the share of agents' answers that are right, with 95 % intervals by question."
-    return Plot(svg(figure, caption), caption)
+    return figure, caption
 
 
-def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
+def _cost(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
     """Plot FLOPs if they are known for all runs, else tokens read and written."""
-    flops = [summary.flops for summary in scored]
-    tokens = [(summary.tokens_in or 0) + (summary.tokens_out or 0) for summary in scored]
-    known = all(value is not None for value in flops)
-    quantity = "floating-point operations" if known else "tokens read and written"
-    costs = [value or 0.0 for value in flops] if known else tokens
-    if not scored or min(costs) <= 0:
+    flops = {summary.run: summary.flops or 0 for summary in summaries}
+    if not all(flops[run] for run in _scored(summaries)):
+        return _tokens(runs, summaries)
+    return _against("floating-point operations", flops, summaries, runs)
+
+
+def _tokens(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
+    tokens = {summary.run: (summary.tokens_in or 0) + (summary.tokens_out or 0) for summary in summaries}
+    return _against("tokens read and written", tokens, summaries, runs)
+
+
+def _bytes(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
+    heard = {
+        name: fmean([sum(heard_bytes(record)) for record in run.records.values() if record.decision] or [0])
+        for name, run in runs.items()
+    }
+    return _against("bytes of messages that others heard", heard, summaries, runs)
+
+
+def _against(
+    quantity: str, costs: Mapping[str, float], summaries: Sequence[Summary], runs: Mapping[str, Run]
+) -> Drawing | None:
+    """Plot accuracy against a cost per discussion; None unless one is known and above 0."""
+    scored, of = _scored(summaries), looks(runs)
+    if not (above := [costs[run] for run in scored if costs[run] > 0]):
         return None
     figure, axes = drawing()
-    for summary, cost in zip(scored, costs, strict=True):
-        share = summary.failed_wrong
-        assert share is not None, "only scored runs are drawn"
-        axes.errorbar([cost], [share.value], _reach([share]), capsize=3, label=_label(summary.run), **of[summary.run])
-    axes.set_xscale("log")
-    axes.set_xlabel(quantity)
+    for run, share in scored.items():
+        axes.errorbar([costs[run]], [share.value], _reach([share]), capsize=3, label=_label(run), **of[run])
+    if len(above) == len(scored):
+        axes.set_xscale("log")
+    else:
+        axes.set_xscale("symlog", linthresh=min(above))  # a single agent hears 0 bytes
+    axes.set_xlabel(f"{quantity}, per discussion")
     _accuracy(axes)
-    _legend(figure, [summary.run for summary in scored])
+    _legend(figure, scored)
     axis = f"{quantity} per discussion, on a logarithmic axis"
-    caption = f"Cost against accuracy: {axis}, failures as wrong, with 95 % intervals."
-    return Plot(svg(figure, caption), caption)
+    return figure, f"Cost against accuracy: {axis}, failures as wrong, with 95 % intervals."
+
+
+DRAWN: dict[str, Callable[[Mapping[str, Run], Sequence[Summary]], Drawing | None]] = {
+    "right": _right,
+    "right_by_tokens": _tokens,
+    "right_by_bytes": _bytes,
+    "votes_by_round": _rounds,
+}
+"""The plots that are files, by name."""
 
 
 def drawing() -> tuple[Unimported, Unimported]:
@@ -107,14 +176,18 @@ def drawing() -> tuple[Unimported, Unimported]:
 
 def svg(figure: Unimported, title: str) -> Markup:
     """Return the SVG element alone, for use in a page, with a title for screen readers."""
-    import matplotlib
-
-    text = StringIO()
-    with matplotlib.rc_context(STYLE):
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    element = text.getvalue()
+    element = _saved(figure, ".svg").decode()
     opening, _, rest = element[element.index("<svg") :].partition(">")
     return Markup(f'{opening} role="img"><title>{escape(title)}</title>{rest}')
+
+
+def _saved(figure: Unimported, ending: str) -> bytes:
+    import matplotlib
+
+    content, metadata = BytesIO(), {"Date": None} if ending == ".svg" else {"Software": None}
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(content, format=ending.removeprefix("."), dpi=DOTS, metadata=metadata)
+    return content.getvalue()
 
 
 def _legend(figure: Unimported, names: Collection[str]) -> None:

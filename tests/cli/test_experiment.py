@@ -134,3 +134,29 @@ def test_a_published_table_runs_by_name_with_another_model_and_shows_both_figure
     assert answer.code == 0, answer.err
     assert "| `single` | qwen-7b.gsm8k | accuracy | 0.8" in answer.out and "- differs: Prompts are our" in answer.out
     assert [path.name for path in (tmp_path / "out").glob("questions*")] == ["questions-qwen-7b.gsm8k.jsonl"]
+
+
+def test_questions_under_columns_of_their_own_are_asked_and_without_targets_that_is_said_first(
+    call: Call, models: Models, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.csv").write_text("prompt,gold\n1 + 1?,2\n2 + 3?,5\n")
+    table = tmp_path / "mine.yaml"
+    settings = f"{{model: {models.tiny}, max-tokens: 4, answer-turn: off}}"
+    table.write_text(
+        "questions: {file: mine.csv, column: {question: prompt}}\n"
+        f"settings: {settings}\nrows: {{alone: {{scheme: single}}}}\n"
+    )
+    unscored = (
+        "no question has a target, so accuracy cannot be computed; answers are saved. If a column of the file has"
+    )
+
+    named = call("experiment", "run", table, "--trust-paths")
+    table.write_text(table.read_text().replace("{question: prompt}", "'question=prompt,target=gold'"))
+    scored = call("experiment", "run", table, "--trust-paths", "--save", tmp_path / "scored")
+    own = ("single", "--questions", tmp_path / "mine.csv", "--model", models.tiny, "--max-tokens", 4)
+    typed = call(*own, "--column", "question=prompt", "--json")
+
+    assert [each.code for each in (named, scored, typed)] == [0, 0, 0]
+    assert named.err.splitlines()[1].startswith(f"alone: {unscored}")
+    assert "no question" not in scored.err and "0.0% right of 2" in scored.err
+    assert typed.err.startswith(unscored) and '"1 + 1?"' not in typed.err

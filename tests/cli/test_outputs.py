@@ -32,12 +32,16 @@ NO_MODEL = ("--model", "./no-such-model")
 FILES: dict[str, list[str]] = {
     "runs export file": ["runs", "export", "RUN", "OUT"],
     "runs report --html": ["runs", "report", "RUN", "--html", "OUT"],
+    "runs compare --to": ["runs", "compare", "RUN", "--to", "OUT"],
+    "experiment run --to": ["experiment", "run", "YAML", "--to", "OUT"],
     "monitor collect --to": ["monitor", "collect", "RUN", "--to", "OUT"],
     "monitor train --to": ["monitor", "train", "ROWS", "--to", "OUT"],
     "data games whodunit --to": ["data", "games", "whodunit", "--n", "1", "--to", "OUT"],
 }
 """Options and arguments that name a file which is written."""
 FOLDERS: dict[str, list[str]] = {
+    "runs compare --plots": ["runs", "compare", "RUN", "--plots", "OUT"],
+    "experiment run --plots": ["experiment", "run", "YAML", "--plots", "OUT"],
     "experiment run --save": ["experiment", "run", "YAML", "--save", "OUT"],
     "experiment layers --save": ["experiment", "layers", "--sample", "facts", "--save", "OUT", *NO_MODEL],
     "data index --to": ["data", "index", "ROWS", "--to", "OUT"],

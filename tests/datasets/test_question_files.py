@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import shlex
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from sottovoce.core.bounds import LONGEST_LINE
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_files import Enough, read_file
+from sottovoce.datasets.question_source import QuestionOptions
 from sottovoce.nodes.question import question_id
 
 SUMS = [
@@ -213,6 +215,51 @@ def test_rows_are_chosen_by_their_columns(tmp_path: Path, where: list[str], take
 )  # fmt: skip
 def test_a_condition_that_chooses_nothing_is_refused(tmp_path: Path, where: str, said: str) -> None:
     assert refused(lines(tmp_path, *SUMS), where=[where]).startswith(said)
+
+
+# Columns with names of their own
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.jsonl"])
+def test_a_refused_column_comes_with_the_option_that_reads_the_file(tmp_path: Path, name: str) -> None:
+    rows = [{"my id": "a", "prompt": "1 + 1?", "gold": "2", "note": "x"}]
+    text = "my id,prompt,gold,note\na,1 + 1?,2,x" if name == "q.csv" else rows[0]
+    path = lines(tmp_path, text, name=name)
+
+    offered = shlex.split(refused(path).partition("Add ")[2].partition(";")[0])
+    columns = QuestionOptions.model_validate({offered[0].removeprefix("--"): offered[1]}).columns
+    read = read_file(path, columns={**columns, "id": "my id"})
+
+    assert offered == ["--column", "question=prompt,target=gold"]
+    assert read.questions == [{"id": "a", "kind": "number", "question": "1 + 1?", "target": "2"}]
+    assert read.metadata == {"a": {"note": "x"}}
+
+
+def test_columns_may_be_swapped_and_one_that_is_not_named_is_no_field(tmp_path: Path) -> None:
+    path = lines(tmp_path, {"question": "a title", "text": "1 + 1?", "target": "x", "answer": 2})
+
+    read = read_file(path, columns={"question": "text", "target": "answer", "description": "question"}).questions[0]
+
+    assert (read["question"], read["target"], read["description"]) == ("1 + 1?", "2", "a title")
+    assert read_file(path, columns={"question": "text", "solution": "target"}).rows[0].metadata == {"answer": 2}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("question=promt", "unknown column 'promt'; the nearest known one is 'prompt' (--column question=promt)"),
+        ("target=gold", "unknown column 'gold'; the nearest known one is"),
+        ("qestion=prompt", "unknown field of a question 'qestion'; the nearest known one is 'question'"),
+        ("prompt", "--column is 'prompt'; expected FIELD=COLUMN, such as question=prompt,target=gold"),
+        ("id=note", "found no 'question' among 'id', 'prompt'; expected one: name its column with --column question="),
+    ],
+)
+def test_a_column_that_is_not_there_is_refused(tmp_path: Path, column: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        columns = QuestionOptions.model_validate({"questions": "q.jsonl", "column": [column]}).columns
+        read_file(lines(tmp_path, {"prompt": "1 + 1?", "note": "x"}), columns=columns)
+
+    assert said in str(error.value)
 
 
 # Files as spreadsheets and other programs write them

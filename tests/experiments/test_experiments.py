@@ -12,7 +12,7 @@ import yaml
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
-from sottovoce.cli.experiment import report
+from sottovoce.cli.experiment import findings_of
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import prepare
@@ -336,7 +336,7 @@ def test_an_experiment_with_points_runs_once_and_is_compared_point_by_point(tmp_
         (tmp_path / f"q{n}.jsonl").unlink()
     experiment = read_experiment(tmp_path / "kept")  # its files are beside it
     runs, _ = run_experiment(experiment, RowRunner(tmp_path / "kept", models=scripted()))
-    text = report(experiment, runs)
+    text = findings_of(experiment, runs).printed()
 
     assert {name: len(run.records) for name, run in runs.items()} == {
         **{"alone.numbers1": 1, "alone.numbers2": 2, "pair.numbers1": 1, "pair.numbers2": 2}
@@ -352,7 +352,7 @@ def test_an_experiment_with_points_runs_once_and_is_compared_point_by_point(tmp_
 
 def test_unfinished_rows_are_listed_under_the_table(tmp_path: Path) -> None:
     runs, _ = run(tmp_path, names=["pair"], limits=Limits(at_once=1, call_limit=5))
-    text = report(read(tmp_path), runs)
+    text = findings_of(read(tmp_path), runs).printed()
     assert "- `pair`: 2 of 3 are not over.\n- `alone`: not started." in text
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.cli.experiment import report
+from sottovoce.cli.experiment import findings_of
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.experiments.rows import baseline_settings, baselines, budget_notes
 from sottovoce.experiments.runner import RowRunner, run_experiment
@@ -76,7 +76,7 @@ def test_a_matched_row_costs_about_as_much_as_the_other_and_notes_its_budget(fol
     assert note.startswith(
         f"`match`: {budget.samples} samples per question, to cost as much as a discussion of `pair` ("
     )
-    assert f"- {note}" in report(read(ROWS), runs)
+    assert f"- {note}" in findings_of(read(ROWS), runs).printed()
 
 
 def test_a_resumed_row_draws_as_many_samples_and_its_pilot_must_be_the_same(folder: Path) -> None:

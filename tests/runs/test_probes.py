@@ -23,7 +23,7 @@ from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.probes import COMPARE, deranged, read_donors
 from sottovoce.nodes.question import Question
-from sottovoce.report.comparison import markdown
+from sottovoce.report.paper import compared
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run, load_run
@@ -263,4 +263,4 @@ def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str
     ways = {name: next(iter(run.results())).measures.get("bytes a message") for name, run in found.items()}
     assert ways["nl"] is None
     assert ways["sde"] == 6 * 32 * 4 and ways["small"] == 3 * (32 + 4 + 8)
-    assert "| `nl` |  |" in markdown(compare({name: run.results() for name, run in found.items()}))
+    assert "| `nl` |  |" in compared(compare({name: run.results() for name, run in found.items()})).printed()

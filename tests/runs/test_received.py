@@ -13,7 +13,7 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.experiment import report
+from sottovoce.cli.experiment import findings_of
 from sottovoce.cli.main import main
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import check_no_link
@@ -174,7 +174,7 @@ def test_files_in_the_folder_and_models_with_a_digest_need_no_trust(tmp_path: Pa
 def test_an_experiment_s_own_words_move_no_cursor() -> None:
     rows = {"a": {"scheme": "single"}}
     given = {"about": "\x1b[2Jwords", "questions": {"sample": "arithmetic/1"}, "rows": rows}
-    assert report(Experiment.model_validate(given), {}).startswith("\\x1b[2Jwords\n")
+    assert findings_of(Experiment.model_validate(given), {}).printed().startswith("\\x1b[2Jwords\n")
 
 
 @pytest.mark.parametrize("is_folder", [False, True])

@@ -1,0 +1,238 @@
+"""What a comparison shows, on the screen and as files for a paper: CSV, Markdown, LaTeX or JSON, by the file's ending.
+
+Markdown and LaTeX have the tables as they are printed, and the verdicts below them. CSV and JSON have the numbers
+behind them, not rounded: JSON a list for each table, CSV all rows below one another, each with its table in the first
+column. Names of runs are between backticks in all texts; the rest is escaped.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from io import StringIO
+from pathlib import Path
+
+from sottovoce.analysis.compare import Against, Comparison, Summary
+from sottovoce.core.any_types import JSON, JSONValue
+from sottovoce.core.errors import UsageError
+from sottovoce.core.files import OutputFile, check_folder
+from sottovoce.core.text import harmless
+from sottovoce.experiments.files import ended
+from sottovoce.experiments.published import compare_figures
+from sottovoce.experiments.schema import Experiment
+from sottovoce.report.comparison import (
+    Table,
+    carried,
+    carried_table,
+    comparison_of,
+    published_table,
+    sentences,
+    tables,
+    waiting,
+)
+from sottovoce.report.plots import DRAWN, ENDINGS, drawing, drawn
+from sottovoce.report.tables import table
+from sottovoce.report.transcript import SPECIAL
+from sottovoce.runs.record import as_cell
+from sottovoce.runs.run import Run
+
+ITEM = "- "
+CODE = re.compile(r"`([^`]*)`")
+NUMBER = re.compile(r"(?:[-+<]? ?\d.*)?")
+"""A cell of a column that is aligned to the right."""
+MINUS = re.compile(r"(?<![\w.])-(?=\d)")
+LATEX = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    **{
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+        "×": r"$\times$",
+    },
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+}
+
+
+@dataclass
+class Findings:
+    """What a comparison of runs shows."""
+
+    parts: list[Table | str] = field(default_factory=list)
+    """Tables and texts in their order; in a text each line is an item of a list, or belongs to a paragraph."""
+    numbers: dict[str, list[JSON]] = field(default_factory=dict)
+    """The rows behind the tables, by table."""
+    summaries: Sequence[Summary] = ()
+
+    def printed(self) -> str:
+        """Return the parts in Markdown, as the command line prints them."""
+        return "\n\n".join(part if isinstance(part, str) else table(*part) for part in self.parts if part) + "\n"
+
+
+def findings(
+    runs: Mapping[str, Run], against: Against = None, experiment: Experiment | None = None, notes: Iterable[str] = ()
+) -> Findings:
+    """Compare runs, or the rows of an experiment beside the figures that its paper prints; `notes` come last.
+
+    Errors: see `compare`.
+    """
+    found = Findings()
+    if experiment is None:
+        found = compared(comparison_of(runs, against))
+    elif results := ended(runs):
+        started = not isinstance(against, str) or against in results
+        found = compared(comparison := comparison_of(runs, against if started else None))
+        rows, beside = carried(experiment, runs, comparison.runs), published_table(experiment, runs)
+        found.parts = [carried_table(experiment, rows) if rows else "", *found.parts]
+        found.parts += [part for each in beside for part in each]
+        found.numbers["points"] = [asdict(row) for row in rows]
+        found.numbers["published"] = [*_published(experiment, runs)]
+    found.parts.append("\n".join([*waiting(runs), *notes]))
+    return found
+
+
+def compared(comparison: Comparison) -> Findings:
+    """Return the tables and verdicts of a comparison, and the numbers behind them."""
+    verdicts = "\n".join(f"{ITEM}{sentence}" for sentence in sentences(comparison))
+    pairs = [{**asdict(pair), "verdict": pair.verdict} for pair in comparison.pairs]
+    numbers = {"runs": [asdict(run) for run in comparison.runs], "pairs": pairs}
+    return Findings([*tables(comparison), verdicts], numbers, comparison.runs)
+
+
+def _published(experiment: Experiment, runs: Mapping[str, Run]) -> Iterator[JSON]:
+    for line in compare_figures(experiment, runs):
+        printed = line.published and {"value": line.published.mean, **line.published.model_dump()}
+        yield {**asdict(replace(line, published=None)), "published": printed}
+
+
+# Files
+
+
+class Files:
+    """The files that a command writes about runs; their paths are checked before anything runs."""
+
+    def __init__(self, to: Sequence[Path], plots: Path | None, *, force: bool = False) -> None:
+        """Check the paths.
+
+        Raises:
+            UsageError: a file's ending is unknown, or a file or the folder of plots cannot be written.
+        """
+        self._plots, self._force = plots, force
+        self._to = [OutputFile(path, "--to", force=force, endings=[*FORMS]) for path in to]
+        if wrong := next((path for path in to if not path.suffix), None):
+            raise UsageError(f"--to {str(wrong)!r} has no ending; expected {' or '.join(FORMS)}")
+        if plots is not None:
+            check_folder(plots, "--plots", "")
+            drawing()  # refuses if matplotlib is missing
+            if plots.is_dir():
+                self._files(plots)
+
+    def write(self, found: Findings, runs: Mapping[str, Run]) -> list[Path]:
+        """Write the files, each whole or not at all; return their paths."""
+        for file in self._to:
+            file.write(FORMS[file.path.suffix.lower()](found))
+        written = [file.path for file in self._to]
+        if self._plots is not None:
+            self._plots.mkdir(parents=True, exist_ok=True)
+            files = self._files(self._plots)
+            for name, content in drawn(runs, found.summaries).items():
+                files[name].write(content)
+                written.append(files[name].path)
+        return written
+
+    def _files(self, folder: Path) -> dict[str, OutputFile]:
+        names = [f"{name}{ending}" for name in DRAWN for ending in ENDINGS]
+        return {name: OutputFile(folder / name, "--plots", force=self._force) for name in names}
+
+
+def _json(found: Findings) -> str:
+    texts = [line.removeprefix(ITEM) for part in found.parts if isinstance(part, str) for line in part.splitlines()]
+    return json.dumps({**found.numbers, "notes": [*filter(None, texts)]}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _csv(found: Findings) -> str:
+    rows = [{"table": name, **dict(_flat(row))} for name, rows in found.numbers.items() for row in rows]
+    columns = [name for name in dict.fromkeys(name for row in rows for name in row) if _known(rows, name)]
+    written = StringIO()
+    file = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
+    file.writeheader()
+    file.writerows({name: as_cell(value) for name, value in row.items()} for row in rows)
+    return written.getvalue()
+
+
+def _known(rows: Sequence[JSON], name: str) -> bool:
+    return any(row.get(name) is not None for row in rows)
+
+
+def _flat(row: Mapping[str, JSONValue], before: str = "") -> Iterator[tuple[str, JSONValue]]:
+    """Yield the values of a row, those of an inner mapping under both names: accuracy_low; accuracy is its value."""
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{name}_")
+        else:
+            listed = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+            yield (before.removesuffix("_") if name == "value" else f"{before}{name}"), listed
+
+
+def _markdown(found: Findings) -> str:
+    def cell(text: str) -> str:
+        return _by_span(text, lambda code: f"`{code}`".replace("|", r"\|"), lambda plain: SPECIAL.sub(r"\\\1", plain))
+
+    blocks = []
+    for part in filter(None, found.parts):
+        if isinstance(part, str):
+            blocks.append("\n".join(_item(line, cell) for line in part.splitlines()))
+        else:
+            head, *rows = ([*map(cell, cells)] for cells in (part.headings, *part.rows))
+            blocks.append("\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _item(line: str, cell: Callable[[str], str]) -> str:
+    return f"{ITEM}{cell(line.removeprefix(ITEM))}" if line.startswith(ITEM) else cell(line)
+
+
+def _latex(found: Findings) -> str:
+    blocks = [r"% in the preamble: \usepackage{booktabs}"]
+    for part in filter(None, found.parts):
+        blocks.append(_paragraphs(part) if isinstance(part, str) else _tabular(part))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _tabular(part: Table) -> str:
+    columns = zip(*part.rows, strict=True)
+    layout = "".join("r" if all(map(NUMBER.fullmatch, cells)) else "l" for cells in columns)
+    head, *rows = (" & ".join(map(_tex, cells)) + r" \\" for cells in (part.headings, *part.rows))
+    begin = [r"\begin{table}", r"\centering", r"\footnotesize", rf"\begin{{tabular}}{{{layout}}}", r"\toprule"]
+    end = [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join([*begin, head, r"\midrule", *rows, *end])
+
+
+def _paragraphs(text: str) -> str:
+    lines, listed = list[str](), False
+    for line in text.splitlines():
+        if line.startswith(ITEM) != listed:
+            listed = not listed
+            lines.append(rf"\{'begin' if listed else 'end'}{{itemize}}")
+        lines.append(rf"\item {_tex(line.removeprefix(ITEM))}" if listed else _tex(line))
+    return "\n".join([*lines, *([r"\end{itemize}"] if listed else [])])
+
+
+def _tex(text: str) -> str:
+    def plain(text: str) -> str:
+        return "".join(LATEX.get(letter, letter) for letter in text)
+
+    return _by_span(text, lambda code: rf"\texttt{{{plain(code)}}}", lambda words: MINUS.sub("$-$", plain(words)))
+
+
+def _by_span(text: str, code: Callable[[str], str], plain: Callable[[str], str]) -> str:
+    """Return a text with what is between backticks changed by `code`, and the rest by `plain`."""
+    spans = CODE.split(harmless(text))
+    return "".join((code if at % 2 else plain)(span) for at, span in enumerate(spans))
+
+
+FORMS: dict[str, Callable[[Findings], str]] = {".csv": _csv, ".md": _markdown, ".tex": _latex, ".json": _json}
+"""The writers of files, by their endings."""
