@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.analysis.statistics import check_installed, mean, share
 from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.command import Commands, SchemeCommands, typed
-from sottovoce.cli.options import Written, argument
+from sottovoce.cli.options import OutputFiles, argument
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.bounds import Agents, Count, Few, Rounds
 from sottovoce.core.errors import UsageError, nearest
@@ -106,8 +106,8 @@ class TuneOptions(Checked):
     save: Path = Field(description=SAVE)
 
 
-@commands.add(ExperimentOptions, Written, Limits, Trust)
-def run(options: ExperimentOptions, written: Written, limits: Limits, trust: Trust = NO_TRUST) -> None:
+@commands.add(ExperimentOptions, OutputFiles, Limits, Trust)
+def run(options: ExperimentOptions, outputs: OutputFiles, limits: Limits, trust: Trust = NO_TRUST) -> None:
     """Run an experiment file, or a paper's table or figure, and compare its runs; resumable."""
     # Late: langgraph takes a second, and torch more if a row has to run.
     from sottovoce.cli.run_screen import shown_row
@@ -118,7 +118,7 @@ def run(options: ExperimentOptions, written: Written, limits: Limits, trust: Tru
     from sottovoce.runs.runner import check_failures
 
     check_installed()
-    files = Files(written.to, written.plots, force=written.force)
+    files = Files(outputs.to, outputs.plots, force=outputs.force)
     ours = None if options.file.exists() else shipped().get(str(options.file))
     file = ours or options.file
     again = file.is_dir()

@@ -209,7 +209,7 @@ def _choices(info: FieldInfo) -> list[str]:
     return [str(name) for name in schema.get("enum", [])]
 
 
-class Written(Checked):
+class OutputFiles(Checked):
     """The files to write about runs."""
 
     model_config = ConfigDict(title="Files")

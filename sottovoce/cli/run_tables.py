@@ -40,10 +40,10 @@ def compare_runs(names: Sequence[str], against: str | None, files: Files, prices
     show_findings(runs, findings(runs, against), files)
 
 
-def show_findings(runs: Mapping[str, Run], found: Findings, files: Files) -> None:
-    """Print what a comparison shows, and write it to the files."""
-    show(found.printed().rstrip("\n"))
-    if written := files.write(found, runs):
+def show_findings(runs: Mapping[str, Run], content: Findings, files: Files) -> None:
+    """Print the results of a comparison, and write them to the files."""
+    show(content.printed().rstrip("\n"))
+    if written := files.write(content, runs):
         say(f"written: {', '.join(one_line(str(path)) for path in written)}")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
-from sottovoce.cli.options import Output, Written, argument
+from sottovoce.cli.options import Output, OutputFiles, argument
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import RecordError, UsageError, choose, command
 from sottovoce.core.files import EXPERIMENT, FORCE, OutputFile
@@ -237,13 +237,13 @@ def export(options: ExportOptions) -> None:
     say(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(options.file))}")
 
 
-@commands.add(CompareOptions, Written)
-def compare(options: CompareOptions, written: Written) -> None:
+@commands.add(CompareOptions, OutputFiles)
+def compare(options: CompareOptions, outputs: OutputFiles) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
     from sottovoce.cli.run_tables import compare_matched, compare_runs
     from sottovoce.report.paper import Files
 
-    files = Files(written.to, written.plots, force=written.force)
+    files = Files(outputs.to, outputs.plots, force=outputs.force)
     if options.matched is None:
         compare_runs(options.names, options.against, files, options.prices)
     else:

@@ -1,4 +1,4 @@
-"""What a comparison shows, on the screen and as files for a paper: CSV, Markdown, LaTeX or JSON, by the file's ending.
+"""The results of a comparison, printed and as files for a paper: CSV, Markdown, LaTeX or JSON, by the ending.
 
 Markdown and LaTeX have the tables as they are printed, and the verdicts below them. CSV and JSON have the numbers
 behind them, not rounded: JSON a list for each table, CSV all rows below one another, each with its table in the first
@@ -59,7 +59,7 @@ LATEX = {
 
 @dataclass
 class Findings:
-    """What a comparison of runs shows."""
+    """The results of a comparison of runs."""
 
     parts: list[Table | str] = field(default_factory=list)
     """Tables and texts in their order; in a text each line is an item of a list, or belongs to a paragraph."""
@@ -130,16 +130,16 @@ class Files:
             if plots.is_dir():
                 self._files(plots)
 
-    def write(self, found: Findings, runs: Mapping[str, Run]) -> list[Path]:
+    def write(self, content: Findings, runs: Mapping[str, Run]) -> list[Path]:
         """Write the files, each whole or not at all; return their paths."""
         for file in self._to:
-            file.write(FORMS[file.path.suffix.lower()](found))
+            file.write(FORMS[file.path.suffix.lower()](content))
         written = [file.path for file in self._to]
         if self._plots is not None:
             self._plots.mkdir(parents=True, exist_ok=True)
             files = self._files(self._plots)
-            for name, content in drawn(runs, found.summaries).items():
-                files[name].write(content)
+            for name, plot in drawn(runs, content.summaries).items():
+                files[name].write(plot)
                 written.append(files[name].path)
         return written
 
@@ -148,13 +148,13 @@ class Files:
         return {name: OutputFile(folder / name, "--plots", force=self._force) for name in names}
 
 
-def _json(found: Findings) -> str:
-    texts = [line.removeprefix(ITEM) for part in found.parts if isinstance(part, str) for line in part.splitlines()]
-    return json.dumps({**found.numbers, "notes": [*filter(None, texts)]}, indent=2, ensure_ascii=False) + "\n"
+def _json(content: Findings) -> str:
+    texts = [line.removeprefix(ITEM) for part in content.parts if isinstance(part, str) for line in part.splitlines()]
+    return json.dumps({**content.numbers, "notes": [*filter(None, texts)]}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _csv(found: Findings) -> str:
-    rows = [{"table": name, **dict(_flat(row))} for name, rows in found.numbers.items() for row in rows]
+def _csv(content: Findings) -> str:
+    rows = [{"table": name, **dict(_flat(row))} for name, rows in content.numbers.items() for row in rows]
     columns = [name for name in dict.fromkeys(name for row in rows for name in row) if _known(rows, name)]
     written = StringIO()
     file = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
@@ -177,12 +177,12 @@ def _flat(row: Mapping[str, JSONValue], before: str = "") -> Iterator[tuple[str,
             yield (before.removesuffix("_") if name == "value" else f"{before}{name}"), listed
 
 
-def _markdown(found: Findings) -> str:
+def _markdown(content: Findings) -> str:
     def cell(text: str) -> str:
         return _by_span(text, lambda code: f"`{code}`".replace("|", r"\|"), lambda plain: SPECIAL.sub(r"\\\1", plain))
 
     blocks = []
-    for part in filter(None, found.parts):
+    for part in filter(None, content.parts):
         if isinstance(part, str):
             blocks.append("\n".join(_item(line, cell) for line in part.splitlines()))
         else:
@@ -195,9 +195,9 @@ def _item(line: str, cell: Callable[[str], str]) -> str:
     return f"{ITEM}{cell(line.removeprefix(ITEM))}" if line.startswith(ITEM) else cell(line)
 
 
-def _latex(found: Findings) -> str:
+def _latex(content: Findings) -> str:
     blocks = [r"% in the preamble: \usepackage{booktabs}"]
-    for part in filter(None, found.parts):
+    for part in filter(None, content.parts):
         blocks.append(_paragraphs(part) if isinstance(part, str) else _tabular(part))
     return "\n\n".join(blocks) + "\n"
 

@@ -181,12 +181,12 @@ def svg(figure: Unimported, title: str) -> Markup:
     return Markup(f'{opening} role="img"><title>{escape(title)}</title>{rest}')
 
 
-def _saved(figure: Unimported, ending: str) -> bytes:
+def _saved(figure: Unimported, suffix: str) -> bytes:
     import matplotlib
 
-    content, metadata = BytesIO(), {"Date": None} if ending == ".svg" else {"Software": None}
+    content, metadata = BytesIO(), {"Date": None} if suffix == ".svg" else {"Software": None}
     with matplotlib.rc_context(STYLE):
-        figure.savefig(content, format=ending.removeprefix("."), dpi=DOTS, metadata=metadata)
+        figure.savefig(content, format=suffix.removeprefix("."), dpi=DOTS, metadata=metadata)
     return content.getvalue()
 
 
