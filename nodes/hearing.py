@@ -186,6 +186,11 @@ def check_edges(run: RunContext[AnyState]) -> list[str]:
     ]
 
 
+def in_words(notes: Iterable[str], speaker: str, hearer: str) -> bool:
+    """Return whether notes of `check_edges` say that an edge is sent as text."""
+    return any(note.startswith(f"{hearer} hears {speaker} in words") for note in notes)
+
+
 def carries_all(run: RunContext[AnyState], agent: str) -> bool:
     """Return True if the protocol carries all edges from an agent, so that it may leave out words."""
     return run.once(f"edges from {agent}", lambda: not any(edge.in_words for edge in _edges(run, agent).values()))

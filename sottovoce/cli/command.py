@@ -25,6 +25,7 @@ OPTIONS, EVERY = "Options", "sottovoce.every"
 """The heading of options without one of their own, and the key of click's `meta` that asks for all options."""
 GROUPS = {
     "runs": "Show, resume, compare, verify and report saved runs.",
+    "view": "Open a page of runs in a browser; it grows while they run.",
     "experiment": "List and run experiments and papers' tables, and search settings.",
     "models": "Download, list, remove and examine models.",
     "data": "Show data sets, generate games, build passage indexes.",

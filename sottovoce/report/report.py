@@ -1,23 +1,12 @@
-"""The report of saved runs: their tables, plots and discussions on one HTML page, which makes no requests.
-
-Output of models is data: jinja escapes it, and JSON has every "<" as an escape, so that no text can end the element
-that contains it. A policy in the page allows its own script, by digest, and no request at all.
-"""
+"""The report of saved runs: their tables, plots and discussions on one HTML page, which makes no requests."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from sottovoce.analysis.compare import Comparison, Summary
-from sottovoce.core.any_types import JSON, JSONValue, Untyped
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
@@ -32,9 +21,10 @@ from sottovoce.report.comparison import (
     sentences,
     tables,
 )
+from sottovoce.report.page import embedded, page
 from sottovoce.report.plots import plots
 from sottovoce.report.tables import share_cells
-from sottovoce.report.viewer import Tensors, Words, of_runs
+from sottovoce.report.viewer import Tensors, Words, about_run, of_runs
 from sottovoce.runs.cost import BYTES
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import resume_command
@@ -58,9 +48,10 @@ def report(content: Gathered) -> str:
     beside = published_table(experiment, content.runs) if experiment else []
     carrying = [carried_table(experiment, rows)] if experiment and rows else []
     verdicts = sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes))
-    listed = [(row, embedded(items)) for row, items in of_runs(content.runs.values(), tensors)]
-    index = [row for row, _ in listed]
-    return _page(
+    discussions = [(row, embedded(items)) for row, items in of_runs(content.runs.values(), tensors)]
+    index = [row for row, _ in discussions]
+    return page(
+        live=False,
         title=f"Report of {', '.join(content.runs)}",
         unfinished=content.unfinished,
         about=content.about,
@@ -73,10 +64,9 @@ def report(content: Gathered) -> str:
         ],
         plots=plots(content.runs, comparison.runs),
         runs=list(content.runs),
-        seeds=sorted({row["seed"] for row in index}),
-        outcomes=list(dict.fromkeys(row["outcome"] for row in index)),
+        listed=[about_run(name, run.manifest, run.status) for name, run in content.runs.items()],
         index=index,
-        discussions=[items for _, items in listed],  # each is JSON of its own, parsed when it is shown
+        discussions=[items for _, items in discussions],  # each is JSON of its own, parsed when it is shown
         words=words.texts,
         cards={name: card(run) for name, run in content.runs.items()},
         notes=_notes(content, tensors, words),
@@ -188,39 +178,3 @@ def _facts(run: Run) -> dict[str, str]:
 
 def _value(value: JSONValue) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-# The page
-
-TEMPLATES = Path(__file__).parent / "templates"
-SCRIPTS = ("unpacked.js", "list.js", "tokens.js", "viewer.js")
-"""In the order in which they are loaded."""
-
-
-def _page(**parts: Untyped) -> str:
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"embedded": embedded, "pretty": partial(json.dumps, ensure_ascii=False, indent=2)}
-    digest = b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"
-    template = environment.get_template("page.html")
-    return template.render(script=Markup(_script()), style=Markup(_read("page.css")), policy=policy, **parts)
-
-
-def embedded(data: object) -> Markup:
-    """Return data as JSON for a script element."""
-    return Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
-
-
-@cache
-def _script() -> str:
-    return "".join(map(_read, SCRIPTS))
-
-
-def _read(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")

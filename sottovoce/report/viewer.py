@@ -10,6 +10,8 @@ entropy      nats; logprob: the negative log-probability of the token, in nats
 alt          the most probable tokens: how many for each token, their words, their probabilities
 near         cipher: the same for the distribution that was averaged
 norm         sde: the length of the difference; hidden: of the state; by layer (`layers`) and token
+at           kv, thoughts: the first and the last position of the keys, with the number of positions, their bytes and
+             what they are of; think: the tokens nearest to the latent steps
 
 Arrays are packed as base64 of 16 bits per number, or 32 where needed, with a scale; the page's `unpacked` reads them.
 Words are decoded by the tokenizer of the model that the payload names; without it, ids stand for them.
@@ -30,13 +32,17 @@ from sottovoce.channels.payload import Label, Payload, Span
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import ModelError, PayloadError
 from sottovoce.core.text import counted, figure, one_line, shortened
+from sottovoce.graphs import scheme
 from sottovoce.models import load_tokenizer, vocabulary_digest
 from sottovoce.models.huggingface.text import BROKEN
 from sottovoce.nodes.decide import viewpoints
 from sottovoce.nodes.question import question_digest, question_id
 from sottovoce.nodes.state import Intervened
+from sottovoce.prompts import kinds
 from sottovoce.report import blocks, describe
 from sottovoce.report.blocks import Block
+from sottovoce.report.heard import by_place, heard
+from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
@@ -47,10 +53,10 @@ SHORT = 120
 
 
 def outcome(record: DiscussionRecord) -> str:
-    """Return how a discussion ended: right, wrong, partly, abstained, unscored or failed; open if it has not."""
+    """Return how a discussion ended: right, wrong, partly, abstained, unscored or failed; else running or open."""
     result = record.result()
     if record.decision is None:
-        return "failed" if record.status == "failed" else "open"
+        return record.status if record.status in ("failed", "running") else "open"
     if result.abstained:
         return "abstained"
     if result.score is None:
@@ -64,6 +70,19 @@ def disagreed(record: DiscussionRecord) -> bool:
     return any(len(viewpoints(votes, record.question)) > 1 for votes in (*(c.votes for c in record.counts), *at_end))
 
 
+def votes(record: DiscussionRecord) -> dict[str, str]:
+    """Return how good each agent's own last answer was: right, wrong, abstained or unscored."""
+    known = record.question.get("target") is not None
+    cast = record.decision["votes"] if record.decision else record.counts[-1].votes if record.counts else []
+
+    def way(answer: str | None) -> str:
+        if answer is None:
+            return "abstained"
+        return ("right" if kinds.right(answer, record.question) else "wrong") if known else "unscored"
+
+    return {vote["agent"]: way(vote["answer"]) for vote in cast}
+
+
 def row(record: DiscussionRecord, run: int, items: int) -> JSON:
     """Return the row of a discussion in the list; `run` is the index of its run in the report."""
     result = record.result()
@@ -74,6 +93,7 @@ def row(record: DiscussionRecord, run: int, items: int) -> JSON:
         "seed": record.seed,
         "text": shortened(record.question["question"], SHORT),
         "outcome": outcome(record),
+        "votes": votes(record),
         "disagreed": disagreed(record),
         "watched": bool(record.interventions),
         "answer": None if result.answer is None else shortened(result.answer),
@@ -81,8 +101,8 @@ def row(record: DiscussionRecord, run: int, items: int) -> JSON:
     }
 
 
-def items(record: DiscussionRecord, tensors: Tensors) -> list[JSON]:
-    """Return the items of one discussion, from the question to the decision."""
+def items(record: DiscussionRecord, tensors: Tensors | None) -> list[JSON]:
+    """Return the items of one discussion, from the question to the decision; None leaves out what lies under them."""
     says = _Says(record, tensors)
     return [item for block in blocks.transcript(record) for item in _items_of(block, says)]
 
@@ -97,10 +117,11 @@ def _items_of(block: Block, says: _Says) -> Iterator[JSON]:
 
 
 class _Says:
-    def __init__(self, record: DiscussionRecord, tensors: Tensors) -> None:
+    def __init__(self, record: DiscussionRecord, tensors: Tensors | None) -> None:
         self._record, self._tensors = record, tensors
         self._prompts = {prompt.place: prompt.turns for prompt in record.prompts}
         self._said = describe.by_act(record.messages)
+        self._heard_by, self._had_heard = by_place(heard(record) if tensors else ())
         self._acted: dict[Place, list[Intervened]] = {}
         for entry in record.interventions:
             self._acted.setdefault(Place(**{name: entry[name] for name in Place._fields}), []).append(entry)  # type: ignore[literal-required]  # a Place's fields are among its keys
@@ -114,13 +135,12 @@ class _Says:
                 yield {"k": "line", "text": describe.intervention(entry, score), "style": "note"}
 
     def _message(self, message: Message) -> JSON:
-        again = f" after {counted(message.epoch, 'reset')}" if message.epoch else ""
         item: JSON = {
             "k": "said",
             "who": describe.speaker(message),
             "text": message.text if message.full_text else describe.NO_WORDS,
             "foot": describe.footer(message),
-            "place": f"round {message.round + 1}{again}, {one_line(message.act)}",
+            "place": _when(message),
         }
         marks = {
             "thoughts": message.thoughts.strip(),
@@ -129,7 +149,11 @@ class _Says:
             "mark": self._mark(message),
         }
         prompt = [[role, text] for role, text in self._prompts.get(message.place, [])]
-        more = {**marks, "asked": prompt, "tokens": self._tensors.of(message)}
+        edges = {
+            "heard": [[each.before.agent, _when(each.before), each.form] for each in self._heard_by[message.place]],
+            "had": [[each.said.agent, _when(each.said), each.form] for each in self._had_heard[message.place]],
+        }
+        more = {**marks, **edges, "asked": prompt, "tokens": self._tensors and self._tensors.of(message)}
         return item | {name: value for name, value in more.items() if value}
 
     def _mark(self, message: Message) -> str:
@@ -143,6 +167,18 @@ class _Says:
         later = self._said[message.place[:-1]]
         again = any(attempt.attempt > message.attempt and attempt.asked != "answer" for attempt in later)
         return f"attempt {message.attempt + 1}, asked again" if again else ""
+
+
+def _when(message: Message) -> str:
+    again = f" after {counted(message.epoch, 'reset')}" if message.epoch else ""
+    return f"round {message.round + 1}{again}, {one_line(message.act)}"
+
+
+def about_run(name: str, head: RunManifest, status: str) -> JSON:
+    """Return the entry of a run in the list of runs."""
+    models = ", ".join(dict.fromkeys(head.settings["model"]))
+    title = [scheme(head.scheme).command, *blocks.channel(head.settings), models]
+    return {"name": name, "about": " · ".join(title), "status": status}
 
 
 def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[JSON]]]:
@@ -286,6 +322,13 @@ def _summary(payload: Payload, text: str, words: Words) -> JSON:
     if payload.states is not None:
         summary["layers"] = list(payload.label.layers)
         summary["norm"] = scaled(payload.states.float().norm(dim=-1).numpy())
+    if "at" in payload.tensors:
+        at = payload.tensors["at"]
+        summary["layers"] = list(payload.label.layers)
+        summary["at"] = [int(at[0]), int(at[-1]), len(at)] if len(at) else [0, 0, 0]
+        summary["carried"] = [payload.carried_bytes, payload.label.origin]
+    if "thought_ids" in payload.tensors:
+        summary["think"] = counts(words.numbers(payload.tensors["thought_ids"].numpy(), payload.label))
     return summary
 
 

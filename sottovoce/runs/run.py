@@ -127,7 +127,7 @@ class Run:
         data = [encoded(line) for line in lines]
         try:
             typed = list(map(check, data))
-            if why := next(filter(None, map(self._misfit, typed)), ""):
+            if why := next(filter(None, map(self.misfit, typed)), ""):
                 raise ValueError(why)
         except ValueError as error:
             raise StepError(f"it cannot be saved: {error}") from error
@@ -163,7 +163,7 @@ class Run:
                 scheme=manifest.scheme, settings=settings, question=question, seed=seed, origin=manifest.origin, **about
             )
 
-    def _misfit(self, line: Line) -> str:
+    def misfit(self, line: Line) -> str:
         """Return how a line contradicts the manifest or the questions; "" if it does not."""
         if isinstance(line, QuestionLine):
             target = line.question.get("target")
@@ -356,7 +356,7 @@ def load_run(folder: Path | str) -> Run:
     run = Run(_manifest(lines, folder), folder=folder)
     run.lines = len(lines)
     for number, line in checked(lines, folder):
-        if why := run._misfit(line):
+        if why := run.misfit(line):
             raise damaged(folder, number, why)
         try:
             run.apply(line)

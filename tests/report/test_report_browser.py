@@ -55,6 +55,12 @@ def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
     WebDriverWait(browser, 600).until(lambda _: shown(browser, "#found")[0].text != before)
 
 
+def choose_run(browser: webdriver.Chrome, name: str) -> None:
+    before = shown(browser, "#found")[0].text
+    next(row for row in shown(browser, "#runs .row") if row.text.startswith(name)).click()
+    WebDriverWait(browser, 600).until(lambda _: shown(browser, "#found")[0].text != before)
+
+
 def requested(browser: webdriver.Chrome) -> set[str]:
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     sent = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
@@ -82,7 +88,7 @@ SCROLL = "messages.box.scrollTop = arguments[0] * messages.sizer.offsetHeight; m
 
 
 def test_a_chosen_question_shows_its_messages_and_what_was_asked(browser: webdriver.Chrome) -> None:
-    choose(browser, "of-run", "spoken")
+    choose_run(browser, "spoken")
     shown(browser, "#discussions .row")[0].click()
 
     said = shown(browser, "#items .said")
@@ -92,7 +98,7 @@ def test_a_chosen_question_shows_its_messages_and_what_was_asked(browser: webdri
 
 
 def test_a_token_tells_its_alternatives_and_what_was_sent(browser: webdriver.Chrome) -> None:
-    choose(browser, "of-run", "spoken")
+    choose_run(browser, "spoken")
     token = shown(browser, "#items .t")[0]
     text = token.text
     token.click()
@@ -101,12 +107,12 @@ def test_a_token_tells_its_alternatives_and_what_was_sent(browser: webdriver.Chr
     assert json.dumps(text) in told and "entropy" in told and "log-probability" in told
     tables = shown(browser, "#token table")
     assert [len(table.find_elements(By.CSS_SELECTOR, "tbody tr")) >= 3 for table in tables] == [True, True]
-    shown(browser, "body")[0].send_keys(Keys.ARROW_RIGHT)
+    browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
     assert "token 2 of" in shown(browser, "#token")[0].text
 
 
 def test_text_of_a_model_is_shown_and_never_run(browser: webdriver.Chrome) -> None:
-    choose(browser, "of-run", "many")
+    choose_run(browser, "many")
     shown(browser, "#discussions .row")[0].click()
 
     assert HOSTILE in "".join(body.text for body in shown(browser, "#items .body"))
@@ -117,7 +123,7 @@ def test_text_of_a_model_is_shown_and_never_run(browser: webdriver.Chrome) -> No
 def test_words_and_runs_find_discussions(browser: webdriver.Chrome) -> None:
     choose(browser, "search", "answer is 29")
     found = browser.execute_script("return [rows.length, entries.filter(([, i]) => i >= 0).length]")
-    choose(browser, "of-run", "spoken")
+    choose_run(browser, "spoken")
 
     assert found == [MANY, MANY]
     assert shown(browser, "#found")[0].text == f"0 of {MANY + 2} discussions"
@@ -144,8 +150,12 @@ def test_the_same_question_is_read_under_two_runs_side_by_side(tmp_path: Path, s
     assert not shown(session, "#items .pair") and session.get_log("browser") == []
 
 
-@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("width", [360, 1280, 2560])
 def test_nothing_reaches_beyond_the_page(width: int, browser: webdriver.Chrome) -> None:
-    browser.set_window_size(width, 1000)
+    size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    for what in ("#discussions .row", "#items .said"):
+        browser.execute_script("document.querySelector(arguments[0]).click()", what)
 
+    assert shown(browser, "#token h3")
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")

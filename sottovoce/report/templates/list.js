@@ -10,17 +10,28 @@ class LongList {
     this.sizer = box.appendChild(element("div", "sizer"));
     this.shown = new Map();
     this.asked = false;
+    this.heights = new Float64Array(0);
     box.addEventListener("scroll", () => this.soon());
     new ResizeObserver(() => this.again()).observe(box);
     this.show(0);
   }
 
   show(count) {
+    this.heights = new Float64Array(0);
+    this.box.scrollTop = 0;
+    this.grow(count);
+  }
+
+  // Entries were added or changed; what is in view stays, and the end stays in view.
+  grow(count) {
+    const atEnd = this.box.scrollTop > 0 && this.box.scrollTop + this.box.clientHeight > this.box.scrollHeight - 40;
+    const known = this.heights.subarray(0, count);
     this.heights = new Float64Array(count).fill(this.guess);
+    this.heights.set(known);
     this.tops = new Float64Array(count + 1);
     this.sum(0);
-    this.box.scrollTop = 0;
     this.again();
+    if (atEnd) { this.box.scrollTop = this.box.scrollHeight; this.draw(); }
   }
 
   // Rebuild the visible entries, e.g. after one was expanded.
@@ -33,6 +44,16 @@ class LongList {
   go(entry) {
     this.box.scrollTop = this.tops[entry];
     this.draw();
+  }
+
+  // Scroll only as far as needed to see an entry.
+  reveal(entry) {
+    const above = this.box.scrollTop, height = this.box.clientHeight;
+    if (this.tops[entry] < above) this.go(entry);
+    else if (this.tops[entry + 1] > above + height) {
+      this.box.scrollTop = Math.min(this.tops[entry], this.tops[entry + 1] - height);
+      this.draw();
+    }
   }
 
   soon() {
@@ -87,5 +108,42 @@ class LongList {
       if (height !== this.heights[entry]) { this.heights[entry] = height; changed = Math.min(changed, entry); }
     }
     return changed;
+  }
+}
+
+// A list to choose from. It is one tab stop: the box has the focus, and names the entry that the keys have reached.
+class ListBox extends LongList {
+  // `pick` chooses an entry, or with `again` releases a chosen one; `follows`: the keys choose where they go.
+  constructor(box, guess, make, pick, follows) {
+    super(box, guess, (entry) => this.option(make(entry), entry));
+    this.pick = pick;
+    this.active = -1;
+    box.addEventListener("keydown", (event) => this.key(event, follows));
+    box.addEventListener("click", (event) => {
+      const option = event.target.closest("[role=option]");
+      if (option) { this.active = Number(option.dataset.entry); pick(this.active, true); }
+    });
+  }
+
+  option(made, entry) {
+    made.id = `${this.box.id}-${entry}`;
+    made.dataset.entry = entry;
+    made.classList.toggle("active", entry === this.active);
+    const said = { role: "option", "aria-posinset": entry + 1, "aria-setsize": this.heights.length };
+    for (const name in said) made.setAttribute(name, said[name]);
+    return made;
+  }
+
+  key(event, follows) {
+    const last = this.heights.length - 1, page = Math.max(1, Math.floor(this.box.clientHeight / this.guess));
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[event.key];
+    const chooses = event.key === "Enter" || event.key === " ";
+    if (last < 0 || !(by || chooses)) return;
+    event.preventDefault();
+    this.active = Math.max(0, Math.min(last, this.active + (by || 0)));
+    if (follows || chooses) this.pick(this.active, chooses);
+    this.reveal(this.active);
+    this.again();
+    this.box.setAttribute("aria-activedescendant", `${this.box.id}-${this.active}`);
   }
 }

@@ -1,4 +1,4 @@
-// A message's text token by token, and the panel that shows the payload of one of them.
+// A message's text token by token, and the panel that shows what lies under one of them, and under the message.
 
 const LIMITS = [0.2, 0.7, 1.4]; // nats, as on the terminal
 
@@ -28,34 +28,43 @@ function told(word) {
   return JSON.stringify(word);
 }
 
-function listed(heading, pick, choice, name) {
-  const table = element("table"), head = table.createTHead().insertRow();
-  for (const cell of [heading, name]) head.append(element("th", "", cell));
-  const rows = table.createTBody();
-  for (let i = choice.starts[pick]; i < choice.starts[pick + 1]; i++) {
-    const row = rows.insertRow();
-    row.append(element("td", "", told(WORDS[choice.words[i]])), element("td", "", choice.parts[i].toFixed(4)));
+// A table of two columns; a cell is a text, or nodes.
+function table(headings, rows) {
+  const made = element("table"), head = made.createTHead().insertRow(), cells = made.createTBody();
+  for (const heading of headings) {
+    const cell = head.appendChild(element("th", "", heading));
+    cell.scope = "col";
   }
-  return table;
+  for (const row of rows) {
+    const made = cells.insertRow();
+    for (const cell of row) made.insertCell().append(...[cell].flat());
+  }
+  return made;
 }
 
-function norms(under, i, protocol) {
-  const table = element("table"), head = table.createTHead().insertRow();
-  for (const cell of ["layer", protocol]) head.append(element("th", "", cell));
-  const rows = table.createTBody(), n = under.ends.length, most = Math.max(...under.norm);
-  under.layers.forEach((layer, l) => {
-    const row = rows.insertRow(), value = under.norm[l * n + i], bar = element("span", "bar");
-    bar.style.width = `${(6 * value) / (most || 1)}rem`;
-    const cell = element("td");
-    cell.append(bar, ` ${value.toFixed(3)}`);
-    row.append(element("td", "", layer), cell);
-  });
-  return table;
+function bar(share) {
+  const made = element("span", "bar");
+  made.style.width = `${4 * share}rem`;
+  return made;
 }
 
-function panel(item, i) {
-  const under = laid(item.tokens), start = i ? under.ends[i - 1] : 0, found = [];
-  found.push(element("h3", "", told(item.text.slice(start, under.ends[i]))));
+function listed(heading, pick, choice, name) {
+  const places = [];
+  for (let i = choice.starts[pick]; i < choice.starts[pick + 1]; i++) places.push(i);
+  const rows = places.map((i) => [told(WORDS[choice.words[i]]), [bar(choice.parts[i]), ` ${choice.parts[i].toFixed(4)}`]]);
+  return table([heading, name], rows);
+}
+
+function norms(under, i, name) {
+  const n = under.ends.length, most = Math.max(...under.norm) || 1;
+  return table(["layer", name], under.layers.map((layer, l) => {
+    const value = under.norm[l * n + i];
+    return [String(layer), [bar(value / most), ` ${value.toFixed(3)}`]];
+  }));
+}
+
+function underToken(item, under, i) {
+  const start = i ? under.ends[i - 1] : 0, found = [element("h3", "", told(item.text.slice(start, under.ends[i])))];
   found.push(element("p", "aside", `token ${i + 1} of ${under.ends.length}, ${item.who}`));
   if (under.entropy) found.push(element("p", "", `entropy ${under.entropy[i].toFixed(3)} nats`));
   if (under.logprob) found.push(element("p", "", `log-probability ${(-under.logprob[i]).toFixed(3)}`));
@@ -63,4 +72,41 @@ function panel(item, i) {
   if (under.near) found.push(listed("sent: nearest words", i, under.near, "weight"));
   if (under.norm) found.push(norms(under, i, item.foot.startsWith("hidden") ? "length of the state" : "length of the delta"));
   return found;
+}
+
+// Keys and values, as the protocols kv and thoughts carry them.
+function kept_positions(under) {
+  const [first, last, count] = under.at, [bytes, origin] = under.carried;
+  const rows = [["positions", count ? `${count} (${first} to ${last})` : "0"], ["layers", String(under.layers.length)]];
+  return table(["keys and values", origin], [...rows, ["bytes", bytes.toLocaleString("en")]]);
+}
+
+function edges(heading, found) {
+  if (!found) return [];
+  const list = element("ul");
+  for (const [who, place, form] of found) {
+    const entry = list.appendChild(element("li"));
+    entry.append(element("strong", "", who), ` ${place}: `, element("span", "aside", form));
+  }
+  return [element("h4", "", heading), list];
+}
+
+function underMessage(item, under) {
+  const found = [element("h3", "", `${item.who}, ${item.place}`), element("p", "aside", item.foot)];
+  if (under?.at) found.push(kept_positions(under));
+  if (under?.think) {
+    const words = element("p", "thought");
+    for (const word of under.think) words.append(element("span", "", told(WORDS[word])), " ");
+    found.push(element("h4", "", "tokens nearest to its latent steps"), words);
+  }
+  return [...found, ...edges("heard by", item.heard), ...edges("had heard", item.had)];
+}
+
+function panel(item, i) {
+  const under = item.tokens && laid(item.tokens), token = i !== null && i < tokensOf(item);
+  return [...(token ? underToken(item, under, i) : []), ...underMessage(item, under)];
+}
+
+function tokensOf(item) {
+  return item.tokens ? laid(item.tokens).ends.length : 0;
 }

@@ -1,5 +1,5 @@
 "use strict";
-// Arrays of numbers, as packed.py writes them: base64 of little-endian words of 16 or 32 bits, times a step.
+// Arrays of numbers, as viewer.py packs them: base64 of little-endian words of 16 or 32 bits, times a step.
 
 function unpacked(packed) {
   const bytes = Uint8Array.from(atob(packed.b), (letter) => letter.charCodeAt(0));
@@ -19,8 +19,9 @@ const LAID = new WeakMap();
 // The payload of a message, unpacked when it is first shown.
 function laid(tokens) {
   if (!LAID.has(tokens)) {
-    const found = { ends: unpacked(tokens.end), layers: tokens.layers || [] };
+    const found = { ends: unpacked(tokens.end), layers: tokens.layers || [], at: tokens.at, carried: tokens.carried };
     for (const name of ["entropy", "logprob", "norm"]) found[name] = tokens[name] && unpacked(tokens[name]);
+    found.think = tokens.think && unpacked(tokens.think);
     for (const name of ["alt", "near"]) found[name] = tokens[name] && choices(tokens[name]);
     LAID.set(tokens, found);
   }

@@ -1,20 +1,26 @@
-// Choosing, searching and showing discussions. Each is parsed when it is first needed.
+// Choosing, searching and showing discussions. Each is parsed, or asked for, when it is first needed.
 
-function data(name) {
-  return JSON.parse(document.getElementById(`data-${name}`).textContent);
-}
-
-const WORDS = data("words"), INDEX = data("index"), RUNS = Object.keys(data("cards"));
+const field = (name) => document.getElementById(name);
+const data = (name) => JSON.parse(field(`data-${name}`).textContent);
+const WORDS = data("words"), INDEX = data("index"), RUNS = data("runs");
 const STORED = document.querySelectorAll("script.discussion");
 const PARSED = new Map(), OPENED = new Set();
 const HEADER = -1; // instead of an item: the row that names a discussion
-const field = (name) => document.getElementById(name);
 
-let rows = [], entries = [], chosen = null, beside = null, kept = null;
+let rows = [], entries = [], run = null, chosen = null, beside = null;
+let kept = null; // the message and the token that the panel shows
+const keptOf = new Map(); // the same by discussion, for two side by side
 
-function items(discussion) {
-  if (!PARSED.has(discussion)) PARSED.set(discussion, JSON.parse(STORED[discussion].textContent));
-  return PARSED.get(discussion);
+// Where discussions come from: this page. A live page asks its server instead.
+let source = {
+  items: (d) => JSON.parse(STORED[d].textContent),
+  search: (words) => INDEX.map((_, d) => d).filter((d) => items(d).some((item) => holds(item, words))),
+  open: () => {},
+};
+
+function items(d) {
+  if (!PARSED.has(d)) PARSED.set(d, source.items(d));
+  return PARSED.get(d);
 }
 
 function sought() {
@@ -25,25 +31,38 @@ function holds(item, words) {
   return item.text.toLowerCase().includes(words) || (item.answer || "").toLowerCase().includes(words);
 }
 
+// With an agent, outcomes are those of its own answer.
 function fits(row) {
-  const way = field("of-outcome").value, run = field("of-run").value, seed = field("of-seed").value;
-  if (run !== "" && row.run !== Number(run)) return false;
+  const way = field("of-outcome").value, agent = field("of-agent").value, seed = field("of-seed").value;
+  if (run !== null && row.run !== run) return false;
   if (seed !== "" && row.seed !== Number(seed)) return false;
+  if (agent !== "" && !Object.hasOwn(row.votes, agent)) return false;
   if (way === "disagreed" || way === "watched") return row[way];
-  return way === "" || row.outcome === way;
+  return way === "" || way === (agent === "" ? row.outcome : row.votes[agent]);
 }
 
-function filter() {
-  const words = sought();
-  rows = INDEX.map((_, d) => d).filter((d) => fits(INDEX[d]) && (!words || items(d).some((item) => holds(item, words))));
+// Offer what occurs in the index.
+function offer(name, values) {
+  const select = field(name), known = new Set([...select.options].map((option) => option.value));
+  for (const value of new Set(values.map(String))) if (!known.has(value)) select.add(new Option(value, value));
+  select.parentElement.hidden = select.options.length <= 2;
+}
+
+// `grown`: entries were added or changed, and what is in view stays.
+async function filter(grown = false) {
+  offer("of-agent", INDEX.flatMap((row) => Object.keys(row.votes)));
+  offer("of-seed", INDEX.map((row) => row.seed));
+  const words = sought(), hits = words ? new Set(await source.search(words)) : null;
+  rows = INDEX.map((_, d) => d).filter((d) => fits(INDEX[d]) && (!hits || hits.has(d)));
   if (!rows.includes(chosen)) chosen = null;
   field("found").textContent = `${rows.length.toLocaleString("en")} of ${INDEX.length.toLocaleString("en")} discussions`;
-  list.show(rows.length);
-  fill();
+  list.active = chosen === null ? Math.min(list.active, rows.length - 1) : rows.indexOf(chosen);
+  if (grown) list.grow(rows.length); else list.show(rows.length);
+  fill(grown);
 }
 
-// The entries on the right: the chosen discussion, else the search results, else all listed discussions.
-function fill() {
+// The entries in the middle: the chosen discussion, else the search results, else all listed discussions.
+function fill(grown = false) {
   const words = sought();
   entries = [];
   if (chosen === null || !others(chosen).includes(beside)) beside = null;
@@ -51,11 +70,12 @@ function fill() {
   else for (const d of chosen === null ? rows : [chosen]) {
     entries.push([d, HEADER]);
     for (let i = 0; i < INDEX[d].items; i++) {
-      if (chosen !== null || !words || holds(items(d)[i], words)) entries.push([d, i]);
+      if (chosen !== null || !words || !PARSED.get(d)?.[i] || holds(items(d)[i], words)) entries.push([d, i]);
     }
   }
+  if (grown) { messages.grow(entries.length); return; }
   messages.show(entries.length);
-  if (chosen !== null && beside === null && words) messages.go(Math.max(0, entries.findIndex(([d, i]) => i >= 0 && holds(items(d)[i], words))));
+  if (chosen !== null && beside === null && words) messages.go(Math.max(0, entries.findIndex(([d, i]) => i >= 0 && items(d)[i] && holds(items(d)[i], words))));
 }
 
 // Discussions of the same question and seed in other runs.
@@ -84,12 +104,12 @@ function sections(d) {
 
 function header(d) {
   const made = element("div", "item head");
-  made.append(...swatch(INDEX[d]), named(INDEX[d]));
+  made.append(...swatch(INDEX[d].run), named(INDEX[d]));
   if (d !== chosen) return made;
   for (const other of others(d)) {
-    const on = other === beside, button = element("button", "", `${on ? "without" : "beside"} ${RUNS[INDEX[other].run]}${INDEX[other].id === INDEX[d].id ? "" : ` · ${INDEX[other].id}`}`);
+    const on = other === beside, same = INDEX[other].id === INDEX[d].id;
+    const button = element("button", "beside", `${on ? "without" : "beside"} ${RUNS[INDEX[other].run].name}${same ? "" : ` · ${INDEX[other].id}`}`);
     button.type = "button";
-    button.className = "beside";
     button.setAttribute("aria-pressed", String(on));
     button.addEventListener("click", () => { beside = on ? null : other; fill(); });
     made.append(" ", button);
@@ -98,22 +118,34 @@ function header(d) {
 }
 
 // A dot in the color that the run has in the plots; none if there is only one run.
-function swatch(row) {
-  return RUNS.length > 1 ? [element("span", `swatch c${row.run % 10}`)] : [];
+function swatch(number) {
+  return RUNS.length > 1 ? [element("span", `swatch c${number % 10}`)] : [];
 }
 
 function named(row) {
-  return `${RUNS.length > 1 ? `${RUNS[row.run]} · ` : ""}${row.id} · seed ${row.seed}`;
+  return `${RUNS.length > 1 ? `${RUNS[row.run].name} · ` : ""}${row.id}${field("of-seed").options.length > 2 ? ` · seed ${row.seed}` : ""}`;
 }
 
 function listRow(entry) {
-  const d = rows[entry], row = INDEX[d], made = element("button", d === chosen ? "row chosen" : "row");
-  made.type = "button";
-  made.setAttribute("role", "option");
+  const d = rows[entry], row = INDEX[d], made = element("div", "row");
   made.setAttribute("aria-selected", String(d === chosen));
-  made.append(...swatch(row), element("span", "aside", named(row)), " ", element("span", `way ${row.outcome}`, row.outcome));
+  made.append(...swatch(row.run), element("span", "aside", named(row)), " ", element("span", `way ${row.outcome}`, row.outcome));
+  if (row.disagreed) made.append(" ", element("span", "aside", "disagreed"));
   made.append(element("span", "text", row.text));
-  made.addEventListener("click", () => { chosen = d === chosen ? null : d; list.again(); fill(); });
+  return made;
+}
+
+// The newest run is the last, and comes first on a live page.
+function runAt(entry) {
+  return document.documentElement.classList.contains("live") ? RUNS.length - 1 - entry : entry;
+}
+
+function runRow(entry) {
+  const number = runAt(entry), each = RUNS[number], made = element("div", "row");
+  made.setAttribute("aria-selected", String(number === run));
+  made.append(element("span", `swatch c${number % 10}`), each.name, " ");
+  made.append(element("span", each.status === "running" ? "way running" : "aside", each.status === "running" ? "live" : each.status));
+  made.append(element("span", "text aside", each.about));
   return made;
 }
 
@@ -129,6 +161,7 @@ function itemOrHeader(d, i) {
   if (i === null) return element("div", "item");
   if (i === HEADER) return header(d);
   const item = items(d)[i];
+  if (!item) return element("div", "item aside", "…"); // the server has been asked for it
   if (item.k === "head") return element("div", "item head", item.text);
   return item.k === "line" ? line(item) : said(item, `${d}/${i}`);
 }
@@ -142,6 +175,7 @@ function line(item) {
 
 function said(item, key) {
   const outer = element("div", "item"), made = outer.appendChild(element("div", item.mark ? "said marked" : "said"));
+  made.dataset.key = key;
   made.append(element("span", "who", item.who), " ", element("span", "place", item.place));
   if (item.mark) made.append(" ", element("span", "mark", item.mark));
   if (item.thoughts) made.append(folded([["thinks", item.thoughts]], `${key}/thoughts`, "the thoughts"));
@@ -149,6 +183,7 @@ function said(item, key) {
   if (item.public) made.append(element("div", "line aside", `others hear: ${item.public}`));
   made.append(element("div", "foot", item.foot));
   if (item.asked) made.append(folded(item.asked, key, "the prompt"));
+  mark(made);
   return outer;
 }
 
@@ -165,44 +200,104 @@ function folded(turns, key, name) {
   return made;
 }
 
+function place(key) {
+  return key.split("/").map(Number);
+}
+
 function itemOf(key) {
-  const [d, i] = key.split("/").map(Number);
+  const [d, i] = place(key);
   return items(d)[i];
 }
 
+// Show what lies under a token or a message; of two discussions side by side, what was kept of both.
 function tell(key, token) {
-  field("token").replaceChildren(...panel(itemOf(key), token));
+  const pair = beside === null ? [] : [chosen, beside].map((d) => keptOf.get(d)).filter(Boolean);
+  const told = pair.length && kept ? pair : [[key, token]];
+  field("token").replaceChildren(...told.flatMap(([each, i]) => (itemOf(each) ? panel(itemOf(each), i) : [])));
 }
 
-// Choose the first visible token, so that the arrow keys work without a mouse.
-function first() {
-  const at = document.querySelector("#items .t")?.dataset;
-  if (at) keep(at.key, Number(at.token));
+// Mark what is kept within a part of the page.
+function mark(part) {
+  for (const each of part.querySelectorAll(".kept")) each.classList.remove("kept");
+  if (!kept) return null;
+  const [key, token] = kept, of = `[data-key="${key}"]`;
+  const found = token === null ? [part, ...part.querySelectorAll(".said")].find((each) => each.matches?.(of)) : part.querySelector(`.t${of}[data-token="${token}"]`);
+  found?.classList.add("kept");
+  return found;
 }
 
 function keep(key, token) {
-  const item = itemOf(key);
-  if (token < 0 || token >= laid(item.tokens).ends.length) return;
   kept = [key, token];
-  document.querySelectorAll(".t.chosen").forEach((each) => each.classList.remove("chosen"));
-  document.querySelector(`.t[data-key="${key}"][data-token="${token}"]`)?.classList.add("chosen");
+  keptOf.set(place(key)[0], kept);
+  const [d, i] = place(key), at = entries.findIndex((entry) => entry[0] === d && entry[1] === i || entry[2] === d && entry[3] === i);
+  if (!messages.shown.has(at)) messages.reveal(at);
+  mark(field("items"))?.scrollIntoView({ block: "nearest" });
   tell(key, token);
 }
 
-const list = new LongList(field("discussions"), 60, listRow);
-const messages = new LongList(field("items"), 110, itemRow);
-const under = (event) => event.target.closest?.(".t")?.dataset;
+function release() {
+  kept = null;
+  mark(field("items"));
+}
 
-field("items").addEventListener("mouseover", (event) => { const at = under(event); if (at && !kept) tell(at.key, Number(at.token)); });
-field("items").addEventListener("click", (event) => { const at = under(event); if (at) keep(at.key, Number(at.token)); });
-document.addEventListener("keydown", (event) => {
-  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  if (event.target.closest?.("form")) return;
-  if (!kept) { if (step && event.target === field("items")) first(); return; }
-  if (event.key === "Escape") { kept = null; document.querySelector(".t.chosen")?.classList.remove("chosen"); }
-  if (step) { event.preventDefault(); keep(kept[0], kept[1] + step); }
+// Go to the first or last token of the next message before or after; one without tokens is kept as a whole.
+function goOn(d, i, by) {
+  const order = beside === null ? [...new Set(entries.map((entry) => entry[0]))] : [d];
+  for (let at = order.indexOf(d); at >= 0 && at < order.length; at += by) {
+    const known = items(order[at]), from = order[at] === d ? i + by : by > 0 ? 0 : known.length - 1;
+    for (let next = from; next >= 0 && next < known.length; next += by) {
+      const n = known[next].k === "said" ? tokensOf(known[next]) : null;
+      if (n !== null) return [`${order[at]}/${next}`, n === 0 ? null : by > 0 ? 0 : n - 1];
+    }
+  }
+  return null;
+}
+
+// The next token, or with `whole` the next message; at first what is in view.
+function next(by, whole) {
+  if (!kept) {
+    const [d, i] = place(document.querySelector("#items .said")?.dataset.key || "-1/0");
+    return goOn(d, i - 1, 1);
+  }
+  const [key, token] = kept, n = tokensOf(itemOf(key));
+  if (!whole && token !== null && token + by >= 0 && token + by < n) return [key, token + by];
+  const found = goOn(...place(key), by);
+  return found && whole && found[1] !== null ? [found[0], 0] : found;
+}
+
+function choose(d, again) {
+  chosen = again && d === chosen ? null : d;
+  list.again();
+  release();
+  fill();
+}
+
+function chooseRun(number, again) {
+  run = again && number === run ? null : number;
+  if (run !== null) source.open(run);
+  runList.again();
+  filter();
+}
+
+const runList = new ListBox(field("runs"), 52, runRow, (entry, again) => chooseRun(runAt(entry), again), false);
+const list = new ListBox(field("discussions"), 52, listRow, (entry, again) => choose(rows[entry], again), true);
+const messages = new LongList(field("items"), 110, itemRow);
+const under = (event) => {
+  const token = event.target.closest(".t"), message = event.target.closest("button, .asked") ? null : event.target.closest(".said");
+  return token ? [token.dataset.key, Number(token.dataset.token)] : message && [message.dataset.key, null];
+};
+
+field("items").addEventListener("mouseover", (event) => { const at = under(event); if (at && !kept) tell(...at); });
+field("items").addEventListener("click", (event) => { const at = under(event); if (at) keep(...at); });
+field("items").addEventListener("keydown", (event) => {
+  const by = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1 }[event.key];
+  if (event.key === "Escape") release();
+  if (!by || event.target.closest("button") || event.altKey || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  const at = next(by, event.key === "ArrowUp" || event.key === "ArrowDown");
+  if (at) keep(...at);
 });
 let waiting = 0;
 field("find").addEventListener("submit", (event) => event.preventDefault());
 field("find").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 150); });
-filter();
+addEventListener("DOMContentLoaded", () => { field("runs").hidden = RUNS.length < 2 && document.documentElement.classList.contains("file"); runList.show(RUNS.length); filter(); });

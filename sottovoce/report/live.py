@@ -1,0 +1,253 @@
+"""The runs of a live page: what it lists, what it has changed since it was asked last, and runs that it starts.
+
+Runs, discussions and words have numbers that never change, so that a page can be told what is new. Every change counts
+the version up. A run is read when it is first shown; one that is running, at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, Thread
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.channels import PROTOCOLS
+from sottovoce.channels.store import PayloadStore
+from sottovoce.core.any_types import JSON
+from sottovoce.core.errors import SottovoceError, UsageError, choose
+from sottovoce.core.text import one_line
+from sottovoce.core.validation import Checked
+from sottovoce.datasets.question_files import check
+from sottovoce.datasets.question_source import dealt_documents
+from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.graphs.served import client_settings
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
+from sottovoce.prompts.kinds import kind_of
+from sottovoce.report.viewer import Tensors, Words, about_run, items, row
+from sottovoce.runs import run_directory
+from sottovoce.runs.growing import GrowingRun
+from sottovoce.runs.log import Key
+from sottovoce.runs.manifest import new_manifest
+from sottovoce.runs.run import Run, load_run, read_manifest
+from sottovoce.runs.run_directory import in_use, last_line
+from sottovoce.runs.runner import run_all, start_run
+
+
+class Request(Checked):
+    """What the page's form asks for: names that this program knows, and texts."""
+
+    model_config = ConfigDict(title="Form")
+
+    scheme: str
+    protocol: str
+    model: str
+    question: str
+    documents: list[str] = Field(default=[])
+
+
+@dataclass
+class Listed:
+    """A run in the list of a page."""
+
+    folder: Path
+    entry: JSON
+    """What the page shows of it."""
+    version: int = 0
+    growing: GrowingRun | None = None
+    """None until it is read."""
+    store: PayloadStore | None = None
+    """Its messages find their payloads while it is open."""
+
+
+class Live:
+    """The runs of one live page, for one reader; requests come from several threads."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """List these runs, or without names all saved ones and those that start meanwhile.
+
+        Raises:
+            SottovoceError: a run does not exist, or is damaged.
+        """
+        self.version, self.runs, self.rows = 0, list[Listed](), list[JSON]()
+        self.words = Words()
+        self._tensors, self._lock, self._busy = Tensors(self.words), Lock(), False
+        self._discussions, self._numbers = list[tuple[int, Key]](), dict[tuple[int, Key], int]()
+        self._all = not names
+        if names:
+            from sottovoce.report.comparison import gathered  # late: statistics take seconds
+
+            for name, run in reversed(gathered(names).runs.items()):  # the page shows the last one first
+                assert run.folder is not None, "read from there"
+                self.runs.append(Listed(run.folder, _entry(name, run)))
+                self._read(len(self.runs) - 1, run)
+        else:
+            for folder in run_directory.saved_runs():
+                self.runs.append(Listed(folder, _unread(folder)))
+            for number, listed in enumerate(self.runs):
+                if listed.entry["status"] == "running" or number == len(self.runs) - 1:
+                    with suppress(SottovoceError):  # its entry says that it is damaged
+                        self._read(number, load_run(listed.folder))
+
+    def changes(self, since: int) -> JSON:
+        """Read on in the logs, and return what changed after a version: entries of runs, and rows of discussions."""
+        with self._lock:
+            self._follow()
+            runs = [[number, each.entry] for number, each in enumerate(self.runs) if each.version > since]
+            rows = [[number, each] for number, each in enumerate(self.rows) if each["v"] > since]
+            return {"version": self.version, "runs": runs, "rows": rows}
+
+    def open(self, number: int) -> None:
+        """Read a run whose discussions are to be shown. Errors: see `load_run`."""
+        with self._lock:
+            if self.runs[number].growing is None:
+                self._read(number, load_run(self.runs[number].folder))
+
+    def discussion(self, number: int, words: int) -> JSON:
+        """Return a discussion: its row, its items, and the words that a page which has `words` of them lacks."""
+        with self._lock:
+            run, key = self._discussions[number]
+            growing = self.runs[run].growing
+            assert growing is not None, "its discussions have numbers"
+            listed = items(growing.run.records[key], self._tensors)
+            return {"row": self.rows[number], "items": listed, "words": [words, self.words.texts[words:]]}
+
+    def found(self, words: str) -> list[int]:
+        """Return the discussions in which a text occurs."""
+        with self._lock:
+            return [number for number in range(len(self.rows)) if self._holds(number, words.lower())]
+
+    def _holds(self, number: int, words: str) -> bool:
+        run, key = self._discussions[number]
+        growing = self.runs[run].growing
+        said = items(growing.run.records[key], None) if growing else []
+        return any(words in item["text"].lower() or words in item.get("answer", "").lower() for item in said)
+
+    def _read(self, number: int, run: Run) -> None:
+        listed = self.runs[number]
+        listed.growing, listed.store = GrowingRun(run), run.store()
+        for key in run.records:
+            self._change(number, key)
+        self._tell(number, _entry(listed.entry["name"], run))
+
+    def _change(self, number: int, key: Key) -> None:
+        """Give a discussion its row; one that nobody has begun gets none yet."""
+        growing = self.runs[number].growing
+        assert growing is not None, "it was read"
+        record, at = growing.run.records[key], self._numbers.get((number, key))
+        if at is None and record.status == "waiting" and not record.messages:
+            return
+        self.version += 1
+        if at is None:
+            at = self._numbers[number, key] = len(self.rows)
+            self._discussions.append((number, key))
+            self.rows.append({})
+        self.rows[at] = {**row(record, number, len(items(record, None))), "v": self.version}
+
+    def _tell(self, number: int, entry: JSON) -> None:
+        if entry != self.runs[number].entry or not self.runs[number].version:
+            self.version += 1
+            self.runs[number].entry, self.runs[number].version = entry, self.version
+
+    def _follow(self) -> None:
+        known = {listed.folder for listed in self.runs}
+        for folder in run_directory.saved_runs() if self._all else ():
+            if folder not in known:
+                with suppress(SottovoceError):  # its first lines are still being written
+                    self._add(folder)
+        for number, listed in enumerate(self.runs):
+            if listed.growing is None:
+                continue
+            try:
+                for key in listed.growing.grow():
+                    self._change(number, key)
+                self._tell(number, _entry(listed.entry["name"], listed.growing.run))
+            except (OSError, SottovoceError) as error:
+                listed.growing.run.status = "stopped"
+                self._tell(number, {**listed.entry, "status": "gone" if isinstance(error, OSError) else "damaged"})
+
+    def _add(self, folder: Path) -> int:
+        if (number := next((n for n, listed in enumerate(self.runs) if listed.folder == folder), None)) is not None:
+            return number
+        run = load_run(folder)
+        self.runs.append(Listed(folder, _entry(folder.name, run)))
+        self._read(len(self.runs) - 1, run)
+        return len(self.runs) - 1
+
+    # Runs that the page starts
+
+    def offer(self) -> JSON:
+        """Return the names that the form offers: schemes that ask a question, protocols, and models that are here."""
+        from sottovoce.models.sources import CATALOGUE, is_pulled  # late: torch
+
+        models = ["bundled", *(name for name, each in CATALOGUE.items() if each.speaks and is_pulled(name))]
+        return {"schemes": _askable(), "protocols": PROTOCOLS.names(), "models": models}
+
+    def start(self, request: Request) -> int:
+        """Start a run, and return its number in the list; it goes on in a thread.
+
+        Raises:
+            SottovoceError: a name is not among those offered, the question cannot be asked, or another run goes on.
+        """
+        if (offer := self.offer()) and request.scheme not in offer["schemes"]:
+            raise UsageError(choose("scheme", request.scheme, offer["schemes"]))
+        record = scheme(request.scheme)
+        chosen = {"protocol": request.protocol, "model": [request.model]}
+        settings = client_settings(chosen, record.settings(), {"model": offer["models"]})
+        question: Question = {"question": request.question.strip()}
+        if documents := [text for text in map(str.strip, request.documents) if text]:
+            question["documents"] = dealt_documents(documents, settings)
+        check(question, settings)
+        question["kind"] = settings.answers_in or kind_of(question)
+        with self._lock:
+            if self._busy:
+                raise UsageError("a run that was started here goes on; start the next one when it is over")
+            self._busy = True
+        try:
+            run = start_run(new_manifest(record.name, settings, [question]), [question])  # it loads the model
+            assert run.folder is not None, "made there"
+            with self._lock:
+                number = self._add(run.folder)
+        except BaseException:
+            self._busy = False
+            raise
+        Thread(target=self._hold, args=(number, run, settings), daemon=True).start()
+        return number
+
+    def _hold(self, number: int, run: Run, settings: Settings) -> None:
+        trouble = ""
+        try:
+            run_all(run, settings, run.store())
+        except SottovoceError as error:
+            trouble = one_line(str(error))
+        with self._lock:
+            self._busy = False
+            if trouble:
+                self._tell(number, {**self.runs[number].entry, "trouble": trouble})
+
+
+def _entry(name: str, run: Run) -> JSON:
+    return about_run(name, run.manifest, run.status)
+
+
+def _unread(folder: Path) -> JSON:
+    """Return the entry of a run of which only the first and the last line are read."""
+    try:
+        end = last_line(folder).get("line")
+        status = end if end in ("done", "stopped") else "running" if in_use(folder) else "stopped"
+        return about_run(folder.name, read_manifest(folder), status)
+    except (OSError, SottovoceError) as error:
+        return {"name": folder.name, "about": one_line(str(error)), "status": "damaged"}
+
+
+def _askable() -> list[str]:
+    names = []
+    for name in SCHEMES:
+        with suppress(SottovoceError):  # a package that is broken
+            record = scheme(name)
+            if record.games is None and not record.settings().needs():
+                names.append(record.command)
+    return names
