@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import TypedDict
 
 from sottovoce.core.any_types import AnyState, Unimported
-from sottovoce.core.errors import RequestError, UsageError, choose
+from sottovoce.core.errors import NotInstalled, RequestError, UsageError, choose
 from sottovoce.core.registry import Registry
 from sottovoce.core.trust import Allow
 from sottovoce.graphs.served import SERVER, client_settings, offered
@@ -183,7 +183,7 @@ def scheme(name: str) -> Scheme:
     """
     key = name.replace("-", "_")
     if key not in SCHEMES:
-        raise UsageError(choose("scheme", name, SCHEMES.names()))
+        raise NotInstalled(choose("scheme", name, SCHEMES.names()), f"scheme {name!r}")
     found: object = SCHEMES[key]  # a package may declare anything
     if not isinstance(found, Scheme):
         raise UsageError(f"scheme {key!r} is of type {type(found).__name__}; expected a Scheme, the package's record")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,15 @@ for command in json.loads(sys.argv[1]):
         code = main(command)
     results.append([code, out.getvalue(), err.getvalue()])
 print(json.dumps([results, sorted({"torch", "panel", "broken"} & {*sys.modules})]))
+"""
+PYTHON = """
+import test_panel
+from sottovoce import SCHEMES, run_questions
+from sottovoce.graphs.__main__ import main as studio
+test_panel.test_the_chair_reads_the_experts_and_votes()
+done = run_questions("panel", "What is 1 + 1?", {"model": "bundled", "rounds": 1, "max_tokens": 8})
+print(json.dumps([SCHEMES.package("panel"), len(done.records[0].decision["votes"])]))
+studio()
 """
 BROKEN = {
     "module": (
@@ -119,6 +131,39 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
     assert "panel" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_a_run_without_its_package_says_so_and_hides_no_other_run(two: list[Path], tmp_path: Path) -> None:
+    shutil.copytree(two[0], tmp_path / "a-panel")
+    asked = "debate --model bundled --sample arithmetic --limit 1 --rounds 1 --max-tokens 8 --answer-turn off"
+    run(f"{asked} --protocol louder --save {tmp_path / 'b-louder'}")
+    for name, old, new in (
+        ("c-kind", '"kind":"number"', '"kind":"colour"'),
+        ("d-newer", '"version":1', '"version":2'),
+        ("e-old", re.search('"packages":{.*?},', (tmp_path / "a-panel" / "log.jsonl").read_text())[0], ""),  # type: ignore[index]
+    ):
+        shutil.copytree(tmp_path / ("a-panel" if name == "e-old" else "b-louder"), tmp_path / name)
+        path = tmp_path / name / "log.jsonl"
+        path.write_text(path.read_text().replace(old, new))
+    names = [path.name for path in sorted(tmp_path.iterdir())]
+    commands = ["runs list".split(), *(["runs", "show", name] for name in names)]
+    commands += [["runs", "report", name, "--html", str(tmp_path / f"{name}.html")] for name in names]
+    bare = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", "SOTTOVOCE_RUNS": str(tmp_path)}
+    done = json.loads(printed(warm.run(SCRIPT, json.dumps(commands), cwd=ROOT, env=bare)))[0]
+
+    told = {
+        "a-panel": "needs the scheme 'panel', which is not installed; install the package that provides it "
+        "(its log names 'sottovoce-panel 1.0')",
+        "b-louder": "its protocol 'louder' is not installed (its log names 'louder 1.0')",
+        "c-kind": "needs the kind of answer 'colour', which is not installed; install the package that provides it",
+        "d-newer": "has version 2 of the format, of sottovoce '0.1.0'; expected 1",
+        "e-old": "needs the scheme 'panel', which is not installed; install the package that provides it\n",
+    }
+    listed, reported = done[0][1], (tmp_path / "b-louder.html").read_text(encoding="utf-8")
+    assert [name for name in told if name != "c-kind" and told[name] not in listed] == []
+    assert [name for name, (_, out, err) in zip(told, done[1:], strict=False) if told[name] not in out + err] == []
+    assert [code for code, _, _ in done] == [0, *[1, 0, 1, 1, 1] * 2] and "damaged" not in str(done)
+    assert "protocol &#39;louder&#39; is not installed" in reported
+
+
 def test_it_is_listed_drawn_stepped_through_and_searched_for_symmetry() -> None:
     done = run(
         "graph list",
@@ -185,3 +230,38 @@ def test_a_broken_package_is_told_in_one_line_and_breaks_no_other_command(tmp_pa
     lines = [f"scheme {name!r} {line}" for name, (_, line) in BROKEN.items()]
     assert [line for line in lines if line not in done[1][1]] == []
     assert [err for _, _, err in done[4:]] == [f"sottovoce: {line}\n" for line in lines * 2]
+
+
+def test_the_package_of_the_page_is_installed_by_pip_and_reaches_everything(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "scheme.md").read_text(encoding="utf-8")
+    for name, text in re.findall(
+        r"^`([\w./]+)`[^\n]*\n+(?:<!--[^\n]*\n)?```\w+\n(.*?)^```", page, re.MULTILINE | re.DOTALL
+    ):
+        (tmp_path / "package" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "package" / name).write_text(text, encoding="utf-8")
+    python, packages = empty_environment(tmp_path / "venv")
+    pip = "-m pip --disable-pip-version-check --quiet --python".split()
+    process(
+        *pip, python, *"install --no-index --no-build-isolation".split(), str(tmp_path / "package"), env={**os.environ}
+    )
+    commands = [
+        f"panel --model bundled --sample arithmetic --limit 1 --rounds 1 --max-tokens 8 --save {tmp_path / 'run'}",
+        f"runs report {tmp_path / 'run'} --html {tmp_path / 'page.html'}",
+    ]
+    (tmp_path / "package" / "test_panel.py").rename(packages / "test_panel.py")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(packages), str(ROOT)]), "COLUMNS": "200"}
+    done = warm.run(SCRIPT + PYTHON, json.dumps([each.split() for each in commands]), cwd=tmp_path, env=env)
+    lines = printed(done).splitlines()
+
+    assert [(code, err) for code, _, err in json.loads(lines[0])[0]] == [(0, "")] * 2
+    assert "panel" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert json.loads(lines[1]) == ["sottovoce-panel 0.1.0", 3]
+    assert "panel" in json.loads("".join(lines[2:]))["graphs"]
+
+
+def empty_environment(folder: Path) -> tuple[str, Path]:
+    """A virtual environment with nothing of its own that sees the packages of this one: its python, and its folder."""
+    process("-m", "venv", "--without-pip", str(folder))
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    (packages / "seen.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    return str(folder / "bin" / "python"), packages

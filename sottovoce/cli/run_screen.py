@@ -49,6 +49,8 @@ def show_run(run: Run, output: Output, *, just_run: bool = False) -> None:
         sys.stdout.write(json_of(run))
     elif len(run.records) == 1:
         print_one(console, run.only, output, live=just_run)
+        for note in () if output.quiet else run.notes:
+            console.print(one_line(note), style="dim", soft_wrap=True, markup=False)
         if output.save is not None and run.folder and not output.quiet:  # `runs list` has all other runs
             saved = f"saved in {one_line(str(run.folder))}: {command('runs', 'show', str(run.folder))}"
             console.print(saved, style="dim", soft_wrap=True)

@@ -172,9 +172,11 @@ def _summary(folder: Path) -> str:
     except ValueError:  # the log has no whole line at its end
         last = None
     if isinstance(last, ClosingLine) and last.counts is not None:
-        return f"{last.line:8} {title(read_manifest(folder), last.counts.discussions)}: {outcome(last.counts)}"
-    run = load_run(folder)  # it is still running, or was killed
-    return f"{run.status:8} {title(run.manifest, run.counts.discussions)}: {outcome(run.counts)}"
+        manifest, counts, status = read_manifest(folder), last.counts, str(last.line)
+    else:
+        run = load_run(folder)  # it is still running, or was killed
+        manifest, counts, status = run.manifest, run.counts, str(run.status)
+    return "; ".join([f"{status:8} {title(manifest, counts.discussions)}: {outcome(counts)}", *manifest.missing()])
 
 
 @commands.add(ShowOptions)

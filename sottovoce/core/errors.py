@@ -2,6 +2,7 @@
 
 SottovoceError            exit code 1: the run failed
 |-- UsageError            exit code 2: the request cannot be carried out
+|   |-- NotInstalled      no installed package provides a name, or its package cannot be imported
 |   |-- PromptError       a prompt pack does not fit the prompts it replaces
 |   |-- ModelError        a folder holds no model, or one that we refuse to load
 |   |-- RequestError      a state edit or a request to a served graph is invalid: the server answers 400
@@ -43,6 +44,15 @@ class UsageError(SottovoceError):
     """An invalid request: a name, a value or a combination of them is wrong."""
 
     exit_code = 2
+
+
+class NotInstalled(UsageError):
+    """A name that no installed package provides, or whose package cannot be imported (then with a cause)."""
+
+    def __init__(self, message: str, missing: str) -> None:
+        """Store the message, and the missing thing by its kind and name, such as "scheme 'panel'"."""
+        super().__init__(message)
+        self.missing = missing
 
 
 class PromptError(UsageError):

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import NotInstalled, UsageError, choose
 
 Thing = TypeVar("Thing")
 
@@ -54,7 +54,7 @@ class Registry(Generic[Thing]):
         """Return the object of a name, and import it if necessary.
 
         Raises:
-            UsageError: the name is unknown, or the package that provides it cannot be imported.
+            NotInstalled: the name is unknown, or the package that provides it cannot be imported.
         """
         if name not in self._known:
             self._known[name] = self._load(name)
@@ -65,12 +65,13 @@ class Registry(Generic[Thing]):
             module, attribute = self._paths[name].split(":")
             return cast(Thing, getattr(import_module(module), attribute))
         if (entry := self._entries().get(name)) is None:
-            raise UsageError(choose(self.kind, name, self.names()))
+            raise NotInstalled(choose(self.kind, name, self.names()), f"{self.kind} {name!r}")
         try:
             return cast(Thing, entry.load())
         except Exception as error:  # another package's import may raise anything
             why = str(error) if isinstance(error, (ImportError, AttributeError)) else f"{type(error).__name__}: {error}"
-            raise UsageError(f"{self.kind} {name!r} of {entry.value!r} cannot be imported: {why}") from error
+            missing = f"{self.kind} {name!r}"
+            raise NotInstalled(f"{missing} of {entry.value!r} cannot be imported: {why}", missing) from error
 
     def module(self, name: str) -> str:
         """Return the module that an object is imported from; "" for one that was registered in code."""
@@ -86,6 +87,11 @@ class Registry(Generic[Thing]):
         package, metadata = entry.dist.name, entry.dist.metadata
         summary = metadata["Summary"].strip() if "Summary" in metadata else ""
         return f"{summary.rstrip('.')} (package {package})." if summary else f"From the package {package}."
+
+    def package(self, name: str) -> str:
+        """Return name and version of the package that provides an entry point; "" for what is ours or registered."""
+        entry = None if name in self._paths else self._entries().get(name)
+        return f"{entry.dist.name} {entry.dist.version}" if entry and entry.dist else ""
 
     def _entries(self) -> dict[str, EntryPoint]:
         return _installed(self.group, tuple(sys.path))

@@ -47,7 +47,7 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import DIGEST
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import MAX_COUNT
-from sottovoce.core.errors import RecordError, SottovoceError
+from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError
 from sottovoce.core.validation import first_wrong
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
@@ -335,7 +335,7 @@ def checked(lines: Sequence[JSON], folder: Path) -> Iterator[tuple[int, Line]]:
     """Yield the lines of a log by their types, with their numbers from 1.
 
     Raises:
-        RecordError: a line is damaged, or another version wrote the log.
+        RecordError: a line is damaged, another version wrote the log, or a kind of answer is not installed.
     """
     check_version(lines, folder)
     for number, line in enumerate(lines, 1):
@@ -344,6 +344,8 @@ def checked(lines: Sequence[JSON], folder: Path) -> Iterator[tuple[int, Line]]:
             if isinstance(checked_line, RunLine) != (number == 1):
                 raise ValueError(f"its kind is {line['line']!r}: expected 'run' in the first line, and only there")
         except ValueError as error:
+            if isinstance(error.__cause__, NotInstalled):
+                raise lacking(folder, RunManifest.model_validate(lines[0]), error.__cause__) from error
             raise damaged(folder, number, str(error)) from error
         yield number, checked_line
 
@@ -351,6 +353,15 @@ def checked(lines: Sequence[JSON], folder: Path) -> Iterator[tuple[int, Line]]:
 def damaged(folder: Path, number: int, why: str) -> RecordError:
     """Return the error about a wrong line."""
     return RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {why}; {REPAIR}")
+
+
+def lacking(folder: Path, manifest: RunManifest, error: NotInstalled) -> RecordError:
+    """Return the error about a run whose scheme or kind of answer is not installed."""
+    named = manifest.named(error.missing)
+    why = f"cannot be imported: {error}" if error.__cause__ else "is not installed"
+    return RecordError(
+        f"run {str(folder)!r} needs the {error.missing}, which {why}; install the package that provides it{named}"
+    )
 
 
 def check_version(lines: Sequence[JSON], folder: Path) -> None:
@@ -365,9 +376,11 @@ def check_version(lines: Sequence[JSON], folder: Path) -> None:
             f"{str(folder / LOG)!r} is not a run: its format is {about.get('format')!r}; expected {FORMAT!r}"
         )
     if about.get("version") != VERSION:
+        versions = about.get("versions")
+        program = versions.get("sottovoce") if isinstance(versions, dict) else None
         raise RecordError(
-            f"run {str(folder)!r} has version {about.get('version')!r} of the format; expected {VERSION}: "
-            "run its questions again, or read it with the version of sottovoce in its field 'versions'"
+            f"run {str(folder)!r} has version {about.get('version')!r} of the format, of sottovoce {program!r}; "
+            f"expected {VERSION}: run its questions again, or read it with that version of sottovoce"
         )
 
 

@@ -16,8 +16,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels import PROTOCOLS
 from sottovoce.core.any_types import JSON, JSONValue
-from sottovoce.core.errors import RecordError, SottovoceError
+from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError
+from sottovoce.core.registry import Registry
 from sottovoce.core.trust import NO_TRUST
 from sottovoce.core.validation import first_wrong
 from sottovoce.graphs import SCHEMES
@@ -27,6 +29,7 @@ from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Answers, Settings
 from sottovoce.prompts import NAMES, SHIPPED
+from sottovoce.prompts.kinds import KINDS, kind_of
 from sottovoce.prompts.render import Prompts
 from sottovoce.runs.limits import Budget
 
@@ -95,6 +98,8 @@ class RunManifest(BaseModel):
     """The budget of its samples, if their number follows from the cost of another run."""
     monitors: str = ""
     """The sha256 of all its monitors; empty if the settings name none."""
+    packages: dict[str, str] = {}
+    """The packages that provide its scheme, protocol and kinds, by these ("scheme 'panel'"); none for ours."""
     versions: dict[str, str] = Field(default_factory=versions)
     started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -112,6 +117,16 @@ class RunManifest(BaseModel):
     def own_settings(self) -> Settings:
         """Return all but the sandbox, which only the command line chooses (`Trust`). Errors: see `all_settings`."""
         return NO_TRUST.applied(self.all_settings())
+
+    def missing(self) -> list[str]:
+        """Return a note on each thing that the run needs and that is not installed, as far as the manifest names it."""
+        known = {f"{registry.kind} {name!r}" for registry in (SCHEMES, PROTOCOLS, KINDS) for name in registry}
+        needed = dict.fromkeys([f"protocol {self.settings['protocol']!r}", *self.packages])
+        return [f"its {thing} is not installed{self.named(thing)}" for thing in needed if thing not in known]
+
+    def named(self, thing: str) -> str:
+        """Return the package that the manifest names for a thing, in parentheses; "" if it names none."""
+        return f" (its log names {self.packages[thing]!r})" if thing in self.packages else ""
 
     def check_same(self, now: RunManifest, where: str) -> list[str]:
         """Check that a run continues with the same models, prompts and settings; return other versions as notes.
@@ -162,7 +177,14 @@ def new_manifest(
         answers={name: wording(settings, model) for name, model in chat_models.items()},
         models={name: _described(model) for name, model in chat_models.items() if isinstance(model, HookedChatModel)},
         monitors=digest([each.model_dump(mode="json") for each in monitors]) if monitors else "",
+        packages=_packages(scheme, settings, questions),
     )
+
+
+def _packages(scheme: str, settings: Settings, questions: Sequence[Question]) -> dict[str, str]:
+    used: list[tuple[Registry[Any], str]] = [(SCHEMES, scheme), (PROTOCOLS, settings.protocol)]  # Any: of three types
+    used += [(KINDS, kind) for kind in sorted(set(map(kind_of, questions)))]
+    return {f"{known.kind} {name!r}": package for known, name in used if (package := known.package(name))}
 
 
 def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) -> str:
@@ -212,13 +234,19 @@ def _described(model: HookedChatModel) -> AgentModel:
 
 
 def wrong_settings(name: str, settings: JSON) -> str:
-    """Return what is wrong with the type of a scheme's settings; "" for nothing. Unknown settings are ignored."""
+    """Return what is wrong with the type of a scheme's settings; "" for nothing. Unknown settings are ignored.
+
+    Raises:
+        NotInstalled: the scheme, or the kind of answer that the settings name, is not installed.
+    """
     if lacking := sorted(ALWAYS - settings.keys()):
         return f"settings has no {lacking[0]!r}"
     try:
         _types(name).model_validate_json(json.dumps(settings), strict=True)
     except ValidationError as error:
         return f"settings.{first_wrong(error, 'it')}"
+    except NotInstalled:
+        raise
     except SottovoceError as error:
         return str(error)
     return ""

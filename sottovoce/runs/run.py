@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.any_types import JSON
-from sottovoce.core.errors import RecordError, SottovoceError, StepError, UsageError, command
+from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError, StepError, UsageError, command
 from sottovoce.core.files import bytes_of, opened
 from sottovoce.core.validation import first_wrong, shown
 from sottovoce.nodes.question import Question, question_id
@@ -45,6 +45,7 @@ from sottovoce.runs.log import (
     checked,
     damaged,
     encoded,
+    lacking,
 )
 from sottovoce.runs.manifest import RunManifest, wrong_settings
 from sottovoce.runs.record import DiscussionRecord, Result, Results, abstains
@@ -352,8 +353,9 @@ def load_run(folder: Path | str) -> Run:
         RecordError: there is no run, it is damaged, or another version wrote it.
     """
     folder = Path(folder)
+    manifest = read_manifest(folder)  # first: lines of another version may look damaged
     lines, _, cut = read(folder)
-    run = Run(_manifest(lines, folder), folder=folder)
+    run = Run(manifest, folder=folder)
     run.lines = len(lines)
     for number, line in checked(lines, folder):
         if why := run.misfit(line):
@@ -362,6 +364,7 @@ def load_run(folder: Path | str) -> Run:
             run.apply(line)
         except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
             raise damaged(folder, number, f"it does not fit the lines before it ({shown(str(error))})") from error
+    run.notes += manifest.missing()
     if cut:
         run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it recorded is run again")
     if run.status == "running" and not in_use(folder):
@@ -379,14 +382,12 @@ def read_manifest(folder: Path) -> RunManifest:
             first = parsed(file.readline())
     except OSError as error:
         raise RecordError(f"{str(folder)!r} contains no run: {LOG} cannot be read ({error.strerror})") from error
-    return _manifest([first] if first else [], folder)
-
-
-def _manifest(lines: Sequence[JSON], folder: Path) -> RunManifest:
-    check_version(lines, folder)
+    check_version([first or {}], folder)
     try:  # not from the checked line: names of files that are not text are as they were written
-        manifest = RunManifest.model_validate(lines[0])
+        manifest = RunManifest.model_validate(first)
         why = wrong_settings(manifest.scheme, manifest.settings)
+    except NotInstalled as error:
+        raise lacking(folder, manifest, error) from error
     except ValidationError as error:
         why = first_wrong(error, "it")
     if why:

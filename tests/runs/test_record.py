@@ -142,7 +142,11 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
     ("old", "new", "line"),
     [
         ('"format":"sottovoce.run"', '"format":1', "is not a run: its format is 1; expected 'sottovoce.run'"),
-        ('"version":1', '"version":2', "has version 2 of the format; expected 1: run its questions again"),
+        (
+            '"version":1',
+            '"version":2',
+            "has version 2 of the format, of sottovoce '0.1.0'; expected 1: run its questions again",
+        ),
         ('"event":"decided"', '"event":"ended"', "is damaged: line 16: events.0.event is 'ended': expected one of"),
         ('"line":"step"', '"line":"walk"', ": line is 'walk': expected one of 'run', 'question'"),
         ('"line":"asked"', f'"line":{[0] * 9000}', "... (27,0"),  # seen: quoted in full
