@@ -17,6 +17,9 @@ ROOMS += tuple(f"sottovoce/{room}" for room in ("datasets", "runs", "verify", "a
 ROOMS += ("sottovoce/cli", "sottovoce/core")
 OUTSIDE = {"models/bundled/README.md": "card.md", "models/README.md": "families.md"}
 """Files of other folders that are also pages."""
+NAMES = "|".join(room.removeprefix("sottovoce/") for room in ROOMS)
+ROOM = re.compile(rf"\.\./(?:sottovoce/)?((?:{NAMES}|sottovoce)(?:/[a-z]+)?)/\)")
+"""The end of a link to a folder, which a clone shows; in the site it leads to the folder's page."""
 EXAMPLE = re.compile(r"^>>> .+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -44,9 +47,9 @@ def _page(package: str, names: list[str]) -> str:
 
 def on_page_markdown(markdown: str, page: Untyped, **kwargs: Untyped) -> str:
     """Replace links that lead out of docs/ with links to pages."""
-    for path, page in OUTSIDE.items():
-        markdown = markdown.replace(f"../{path}", page)
-    return markdown
+    for path, target in OUTSIDE.items():
+        markdown = markdown.replace(f"../{path}", target)
+    return ROOM.sub(r"reference/\1.md)", markdown)
 
 
 def modules(package: str, folder: Path) -> list[str]:

@@ -19,11 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 WRITTEN = [README, ROOT / "CONTRIBUTING.md", *PAGES, *sorted(ROOT.glob("*/README.md"))]
-MADE_BY_THE_BUILD = {
-    ROOT / "docs" / "reference" / f"{path.parent.name}.md"
-    for pattern in ("*/__init__.py", "sottovoce/*/__init__.py")
-    for path in ROOT.glob(pattern)
-}
+WRITTEN += [ROOT / "CHANGELOG.md", *sorted(ROOT.glob("sottovoce/*/README.md"))]
 MADE = re.compile(r"<!-- made: .*?<!-- end -->", re.DOTALL)
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:)([^)#]*)(#[^)]*)?\)")
@@ -100,14 +96,20 @@ def test_every_name_and_file_in_backticks_exists() -> None:
     assert absent == []
 
 
-def test_every_link_leads_somewhere() -> None:
+def headings(page: Path) -> set[str]:
+    """The anchors that a host of files gives to a page's headings."""
+    titles = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_every_link_leads_somewhere_in_a_clone() -> None:
     links = [
-        (named(page), page.parent / target)
+        (named(page), page.parent / target if target else page, anchor)
         for page in WRITTEN
-        for target, _ in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
-        if target
+        for target, anchor in LINK.findall(FENCED.sub("", page.read_text(encoding="utf-8")))
     ]
-    assert [(page, to) for page, to in links if not to.exists() and to.resolve() not in MADE_BY_THE_BUILD] == []
+    assert [(page, to) for page, to, _ in links if not to.exists()] == []
+    assert [(page, to, at) for page, to, at in links if at and to.is_file() and at[1:] not in headings(to)] == []
 
 
 def test_the_code_of_readme_runs(tmp_path: Path) -> None:
@@ -123,7 +125,14 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     path = tmp_path / "page.py"
     path.write_text(code_of(page), encoding="utf-8")
 
-    done = ran(tmp_path, str(path))
+    own = own_store(tmp_path)
+    plugin = {
+        **own,
+        "PYTHONPATH": os.pathsep.join([own["PYTHONPATH"], str(ROOT / "tests" / "plugin")]),
+    }  # pages of packages
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, check=False, text=True, cwd=ROOT, env=plugin
+    )
 
     assert done.returncode == 0, done.stderr
 
@@ -156,6 +165,16 @@ def test_every_scheme_and_protocol_has_a_page() -> None:
 
     assert [name for name in NAMES if f"made: draw {name}" not in drawn] == []
     assert {path.stem for path in PAGES if path.parent.name == "protocols"} == {"index", *PROTOCOLS.names()}
+
+
+def test_the_page_of_protocols_has_every_field_of_requests_and_replies() -> None:
+    from sottovoce import models
+
+    page = (ROOT / "docs" / "howto" / "protocol.md").read_text(encoding="utf-8")
+    names = "Ids Rows Cached Edit Request Stop Feed Sampling Record Reply".split()
+    fields = {field for name in names for field in getattr(models, name).__dataclass_fields__} - {"origin"}
+
+    assert [name for name in [*names, *sorted(fields)] if f"`{name}`" not in page] == []
 
 
 @pytest.mark.slow
