@@ -195,6 +195,7 @@ SCHEME = Scheme(
     headings={"brief": "Briefs", "answer": "Answer"},
     sample="briefing",
     manner=manner,
-    first_options="--sample briefing/1 --max-tokens 48",
+    shows="one agent sums up four facts for another, which is asked about one of them",
+    first={"sample": "briefing/0", "max_tokens": 48},
 )
 make_graph = SCHEME.make_graph

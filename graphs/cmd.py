@@ -25,6 +25,7 @@ from sottovoce.nodes.decide import decided, is_tie, last_votes, leading, viewpoi
 from sottovoce.nodes.prompt_builder import PromptBuilder, own_turn
 from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.secretary import SECRETARY, Reading, by_secretary, secretary
+from sottovoce.nodes.settings import Model
 from sottovoce.nodes.shared_settings import Voting
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 
@@ -44,6 +45,7 @@ class CMD(Voting):
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "decide")
     default_temperature: ClassVar[float | None] = 0.25
 
+    model: Model = Field(default=["bundled"])
     agents: Agents = Field(default=6, ge=1, description="Number of agents, in groups of at most three.")
     rounds: Rounds = Field(default=3, ge=1, description="Number of answers of each agent, including the first.")
     secretary: bool = Field(

@@ -494,6 +494,7 @@ SCHEME = Scheme(
     ),
     unrolls="in a world, messages depend on earlier actions",
     manner=manner,
-    first_options="--sandbox isolated --agents 2 --rounds 1 --max-tokens 128",
+    shows="two agents write a small function, and hidden tests run on it in a sandbox",
+    first={"sandbox": "isolated", "agents": 2, "rounds": 1, "max_tokens": 128},
 )
 make_graph = SCHEME.make_graph

@@ -20,6 +20,7 @@ from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.say import say, say_answer
+from sottovoce.nodes.settings import Model
 from sottovoce.nodes.shared_settings import Controlled, Order, Voting
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
@@ -37,6 +38,7 @@ class Debate(Controlled, Voting):
 
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "summarise")
 
+    model: Model = Field(default=["bundled"])
     agents: Agents = Field(default=2, ge=1, description="Number of agents.")
     rounds: Rounds = Field(default=3, ge=1, description="Number of rounds, including the first.")
     shape: Literal["history", "fresh"] = Field(

@@ -39,7 +39,7 @@ from sottovoce.nodes.decide import is_tie, voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
 from sottovoce.nodes.say import lacks_answer, say
 from sottovoce.nodes.secretary import SECRETARY, Reading, by_secretary, secretary
-from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings import Model, Settings
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages, said
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class MesSync(Settings):
 
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "decide")
 
+    model: Model = Field(default=["bundled"])
     agents: Agents = Field(default=3, ge=1, description="Number of agents.")
     depth: Rounds = Field(
         default=100, ge=1, description="Maximum number of rounds; a rule that has not ended by then is an error."

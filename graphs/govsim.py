@@ -474,6 +474,7 @@ SCHEME = Scheme(
     ),
     unrolls="in a world, speakers and messages depend on earlier actions",
     manner=manner,
-    first_options="--agents 3 --months 2 --utterances 2 --max-tokens 96",
+    shows="agents fish, talk, and mostly leave no fish",
+    first={"agents": 3, "months": 2, "utterances": 2, "max_tokens": 96},
 )
 make_graph = SCHEME.make_graph

@@ -261,6 +261,7 @@ SCHEME = Scheme(
     answers=("talk",),
     headings={"deal": "Passages"},
     manner=manner,
-    first_options="--sample facts/20 --guide on --rounds 2 --max-tokens 48",
+    shows="each agent knows one of two facts, and asks the other for the rest",
+    first={"sample": "work_facts/7", "guide": "on", "rounds": 2, "max_tokens": 48},
 )
 make_graph = SCHEME.make_graph

@@ -27,7 +27,7 @@ from sottovoce.nodes.decide import boxed, decided, read_vote, took, vote_of, vot
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import form_of, say
-from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings import Model, Settings
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json, read_lines
@@ -48,6 +48,7 @@ class MAD(Settings):
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "moderate", "list_candidates", "judge")
     default_temperature: ClassVar[float | None] = 0.0
 
+    model: Model = Field(default=["bundled"])
     agents: Agents = Field(default=2, ge=2, description="Number of debaters, not counting moderator and judge.")
     rounds: Rounds = Field(
         default=3, ge=1, description="Maximum number of rounds; the moderator may end the debate after any of them."

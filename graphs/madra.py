@@ -329,7 +329,10 @@ SCHEME = Scheme(
         "summarise": "The summarizer after round {round}",
     },
     manner=manner,
-    first_options="--sample facts/20 --wiki documents --temperature 0 --max-tokens 48 --select-tokens 48 "
-    "--chain-of-thought off --rounds 1",
+    shows="agents choose among the passages that a search found, and answer with them",
+    first={
+        **{"sample": "facts/20", "wiki": "documents", "temperature": 0, "chain_of_thought": "off"},
+        **{"rounds": 1, "max_tokens": 48, "select_tokens": 48},
+    },
 )
 make_graph = SCHEME.make_graph

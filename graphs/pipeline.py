@@ -176,6 +176,7 @@ SCHEME = Scheme(
         "answer": "Answer",
     },
     manner=manner,
-    first_options="--sample facts/20 --temperature 0 --max-tokens 60",
+    shows="a planner, a critic and a refiner prepare an answer, and a judge gives it",
+    first={"sample": "facts/20", "temperature": 0, "max_tokens": 60},
 )
 make_graph = SCHEME.make_graph

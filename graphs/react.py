@@ -320,6 +320,7 @@ SCHEME = Scheme(
     answers=("answer",),
     headings=dict.fromkeys(("step", "action", "observe"), "Step {round}") | {"answer": "Answer in step {round}"},
     manner=manner,
-    first_options="--sample world/fact/5 --steps 4",
+    shows="agents look one question up in an encyclopedia, one step each",
+    first={"sample": "world/fact/5", "steps": 4},
 )
 make_graph = SCHEME.make_graph

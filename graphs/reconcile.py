@@ -44,6 +44,7 @@ from sottovoce.nodes.decide import (
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import form_of, say
+from sottovoce.nodes.settings import Model
 from sottovoce.nodes.shared_settings import Voting
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
@@ -70,6 +71,7 @@ class ReConcile(Voting):
     They answer with a confidence, read all answers, and answer again (Chen et al. 2023).
     """
 
+    model: Model = Field(default=["bundled"])
     agents: Agents = Field(default=3, ge=2, description="Number of agents; the paper uses three different models.")
     rounds: Rounds = Field(
         default=3, ge=0, description="Maximum number of rounds of discussion after the first answers."

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import TypedDict
 
-from sottovoce.core.any_types import AnyState, Unimported
+from sottovoce.core.any_types import AnyState, JSONValue, Unimported
 from sottovoce.core.errors import NotInstalled, RequestError, UsageError, choose
 from sottovoce.core.registry import Registry
 from sottovoce.core.trust import Allow
@@ -108,8 +108,13 @@ class Scheme:
     """Describes a discussion with given settings, in the paper's words; None if agents and rounds describe it."""
     truth: Callable[[Message], str] | None = None
     """Returns the class of error in a message, from the truth that a world knows, or "none"."""
-    first_options: str = ""
-    """Options of a run that a small model of English ends in a minute or two; empty if it needs none."""
+    shows: str = ""
+    """A description of what its agents do in a first discussion, in a clause."""
+    first: Mapping[str, JSONValue] = field(default_factory=dict)
+    """The sample and the settings of a first discussion, which a small model ends in a minute or two with sense.
+
+    They are used on the command line where neither a model nor a question is chosen, each unless it is set.
+    """
     prompts: Path | None = None
     """A folder of the scheme's own prompt files: `speak.md` is the prompt `NAME/speak`, which packs can replace."""
 

@@ -15,6 +15,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
 from sottovoce.nodes.evidence import with_evidence
 from sottovoce.nodes.say import answer
+from sottovoce.nodes.settings import Model
 from sottovoce.nodes.shared_settings import Alone, Voting
 from sottovoce.nodes.state import Discussion, Update
 
@@ -29,6 +30,7 @@ class SelfConsistency(Alone, Voting):
     Samples are text under every protocol: a mean embedding leaves nothing to sample.
     """
 
+    model: Model = Field(default=["bundled"])
     samples: Samples = Field(default=5, ge=1, description="Number of samples.")
 
     def speakers(self) -> list[str]:

@@ -12,13 +12,14 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
 from sottovoce.nodes.evidence import with_evidence
 from sottovoce.nodes.say import answer
-from sottovoce.nodes.settings import Documents
+from sottovoce.nodes.settings import Documents, Model
 from sottovoce.nodes.shared_settings import Alone
 
 
 class Single(Alone):
     """One agent answers once, with all documents (baseline)."""
 
+    model: Model = Field(default=["bundled"])
     part: Few | None = Field(
         default=None,
         ge=1,

@@ -471,6 +471,7 @@ SCHEME = Scheme(
     unrolls="in a world, speakers and messages depend on earlier actions",
     manner=manner,
     truth=lambda message: class_noted(message.notes),
-    first_options="--suspects 3 --attributes 3 --turns 8",
+    shows="agents with different clues find one of three suspects",
+    first={"suspects": 3, "attributes": 3, "turns": 8},
 )
 make_graph = SCHEME.make_graph

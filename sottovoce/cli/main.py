@@ -35,8 +35,8 @@ COMPLETE = "_SOTTOVOCE_COMPLETE"
 """The environment variable by which a shell asks for its completion script or for completions (click's own)."""
 ABOUT = """Language-model agents that discuss in words and in what lies under them.
 
-Start with `debate`, then add `--protocol cipher`. For a real model use `models pull smollm2`, then \
-`--model smollm2`. Help: `COMMAND --help`."""
+Every scheme runs as it stands: start with `debate`, then add `--protocol cipher`. For a real model add \
+`--model smollm2`, which is fetched once (93 MB). Help: `COMMAND --help`."""
 
 
 class Program(Commands):

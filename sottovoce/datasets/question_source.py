@@ -54,7 +54,7 @@ class QuestionOptions(Checked):
 
     question: str | None = Field(
         default=None,
-        description="Question to discuss, - to read it from stdin; without one, a held-out sample of the bundled set.",
+        description="Question to discuss, - to read it from stdin; without one, a sample for the scheme.",
         json_schema_extra={"positional": True},
     )
     documents: list[str] = _options(

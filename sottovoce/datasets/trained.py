@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from sottovoce.core.errors import UsageError, command
-from sottovoce.core.files import models_folder
-from sottovoce.graphs import scheme as scheme_of
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts import TRAINED
 
@@ -17,38 +14,29 @@ HELD_OUT = "of the bundled set"
 """The end of the origin text of questions that the bundled model was trained to answer."""
 
 
-def check_trained(scheme: str, settings: Settings, typed: Sequence[str] = (), *, asks: bool = False) -> None:
-    """Check that a default model was trained for the scheme and the prompts; a named model is always accepted.
+def check_trained(settings: Settings, typed: Sequence[str]) -> None:
+    """Check that a default model was trained on the prompts; a named model is always accepted.
 
-    The offered command is what the user typed, with a model and with the scheme's first options that are missing;
-    `asks` is True if the user chose the question.
+    The offered command is what the user typed, with a model.
 
     Raises:
-        UsageError: it was not; the message gives a command with a suitable model, and first one that downloads it.
+        UsageError: it was not; the message gives a command with a suitable model.
     """
-    if why := untrained(scheme, settings):
-        pull = [] if (models_folder() / SMALL).is_dir() else [f"{command('models', 'pull', SMALL)} (93 MB)"]
-        words = [*(typed or [scheme.replace("_", "-")])]
-        first = "" if asks or settings.prompts else scheme_of(scheme).first_options
-        missing = [option.split() for option in re.findall(r"--\S+(?: [^-]\S*)*", first)]
-        named = {word.partition("=")[0] for word in words}
-        added = ["--model", SMALL, *(word for option in missing if option[0] not in named for word in option)]
+    if why := untrained(settings):
+        words = [*typed]
         end = words.index("--") if "--" in words else len(words)
-        words[end:end] = added
+        words[end:end] = ["--model", SMALL]
         raise UsageError(
-            f"{why}; try {', then '.join([*pull, command(*words)])}, a small model that is often wrong, or "
+            f"{why}; try {command(*words)}, a small model that is often wrong (93 MB, if it is not there yet), or "
             "--model with a larger one: a folder, a hub id, hosted:PROVIDER:MODEL; --model bundled runs it anyway"
         )
 
 
-def untrained(scheme: str, settings: Settings) -> str:
+def untrained(settings: Settings) -> str:
     """Return why a default model should not be used; empty if a model was named or the default was trained for this."""
     if "model" in settings.model_fields_set or set(settings.names()) <= {*settings.human}:
         return ""
     for name, trained in ((name, TRAINED[name]) for name in settings.model if name in TRAINED):
-        if scheme not in trained.schemes:
-            known = ", ".join(each.replace("_", "-") for each in trained.schemes)
-            return f"the {name} test model was not trained for {scheme.replace('_', '-')}, only for {known}"
         if settings.prompts not in (None, trained.pack):
             from sottovoce.prompts.render import Prompts  # late: it loads LangChain, and the help needs none
 

@@ -135,7 +135,7 @@ def run_questions(
     registered = _known(scheme)
     values = named(settings, registered.settings.model_fields) if isinstance(settings, Mapping) else settings
     chosen_settings = registered.settings.parse(values)
-    if models is None and (why := untrained(registered.name, chosen_settings)):
+    if models is None and (why := untrained(chosen_settings)):
         raise UsageError(f"{why}; name another model in the settings, such as {{'model': '{SMALL}'}}")
     checked = _checked_questions(questions, chosen_settings)
     limits = Limits(at_once=at_once)
