@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import none
 
+from tests.needs import absent
+
 if TYPE_CHECKING:
     from tests.database import Server
 
@@ -35,6 +37,10 @@ def own_cache(
     if request.node.get_closest_marker("real") is None:
         folder: Path = tmp_path_factory.getbasetemp() / f"models-{next(CACHES)}"
         monkeypatch.setenv("SOTTOVOCE_MODELS", str(folder))
+
+
+def pytest_report_header() -> str:
+    return absent()
 
 
 @given(none())

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 REQUIRE = "SOTTOVOCE_REQUIRE_ALL"
+PROGRAMS = {"bwrap": "bubblewrap", "chromium": "chromium", "chromedriver": "chromium-driver"}
+"""Debian's packages by program."""
+MODULES = {"inspect_ai": "inspect-ai", "torchao": "torchao"}
+"""Packages that no extra of the tests brings, by module."""
+
+
+def absent() -> str:
+    """Return in one line what this machine lacks, so that tests are skipped, and the commands that bring it."""
+    apt = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
+    apt += [] if [*Path("/usr/lib/postgresql").glob("*/bin/initdb")] else ["postgresql"]
+    pip = [package for module, package in MODULES.items() if find_spec(module) is None]
+    commands = [f"apt-get install --no-install-recommends {' '.join(apt)}"] if apt else []
+    commands += [f".venv/bin/python -m pip install -c constraints.txt {' '.join(pip)}"] if pip else []
+    return f"some tests are skipped here; what brings them: {'; '.join(commands)}" if commands else ""
 
 
 def missing(program: str, package: str) -> NoReturn:
