@@ -23,7 +23,7 @@ from sottovoce.runs.limits import Limits
 
 def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
     """Run a scheme on a question or many, and show the run."""
-    settings, options = first_look(scheme, settings, options, tell=not (output.as_json or output.quiet))
+    settings, options = first_look(scheme, settings, options, quiet=output.as_json or output.quiet)
     questions, origin = questions_of(options, settings)
     if output.save is not None:
         if (output.save / RUN).exists():
@@ -43,7 +43,7 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
 
 
 def first_look(
-    name: str, settings: Settings, options: QuestionOptions, *, tell: bool = True
+    name: str, settings: Settings, options: QuestionOptions, *, quiet: bool = False
 ) -> tuple[Settings, QuestionOptions]:
     """Return the settings and the sample of a scheme's first discussion if neither a model nor a question was chosen.
 
@@ -58,7 +58,7 @@ def first_look(
         return settings, options
     first = {key: value for key, value in record.first.items() if key not in chosen | options.model_fields_set}
     words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in first.items())
-    if tell and (words or options.sample is None):
+    if not quiet and (words or options.sample is None):
         with_options = f", with {words}" if words else ""
         say(f"{record.command}: {record.shows or record.summary}; on {settings.model[0]}{with_options}", error=True)
     sample = first.pop("sample", options.sample)

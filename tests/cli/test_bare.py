@@ -81,7 +81,7 @@ def test_without_an_index_one_line_says_how_to_get_the_model(call: Call, no_inde
 
 def test_a_first_look_changes_nothing_that_was_chosen() -> None:
     def look(settings: IA, **options: object) -> tuple[object, ...]:
-        found, asked = first_look("ia", settings, QuestionOptions.model_validate(options), tell=False)
+        found, asked = first_look("ia", settings, QuestionOptions.model_validate(options), quiet=True)
         return found.model, found.model_dump()["rounds"], asked.sample
 
     record, usual = scheme("ia"), IA().rounds
