@@ -117,6 +117,7 @@ def equal_resets(turns: NDArray[np.intp], resets: float) -> float:
 ALPHA = 1.0
 """Strength of the ridge regression's penalty."""
 TENTH = 10  # of every ten games, three are used for choosing
+FOLDS = 10
 FIXED_TURNS: Bounds = (0.0, 15.0)
 
 
@@ -148,6 +149,9 @@ class Trained:
     tried: list[Tried]
     """Candidates by decreasing gain, each at the threshold of its largest gain."""
     split: Split
+    held_out: Floats
+    """What each game for choosing adds to the gain, times their number, if candidate and threshold are chosen by the
+    games of other folds: the mean is not that of the best of many."""
 
 
 def train(file: RowFile, role: str | None, training: Training) -> Trained:
@@ -176,7 +180,21 @@ def train(file: RowFile, role: str | None, training: Training) -> Trained:
         random_threshold=best_chance(parts.choosing.turns, parts.choosing.failed),
         made_by={name: version(name) for name in ("sottovoce", "scikit-learn", "numpy")},
     )
-    return Trained(monitor.model_copy(update={"fitted": fitted}), candidates, parts)
+    monitor = monitor.model_copy(update={"fitted": fitted})
+    return Trained(monitor, candidates, parts, held_out(candidates, parts.choosing))
+
+
+def held_out(candidates: Sequence[Tried], games: Games) -> Floats:
+    """Return for each game what it adds to the gain, times their number, at the best choice of other folds' games."""
+    highest = [games.highest(each.monitor.scores(games.columns)) for each in candidates]
+    above, folds = np.zeros(len(games)), np.arange(len(games)) % FOLDS
+    for fold in range(FOLDS):
+        choosing = folds != fold
+        best = [best_threshold(scores[choosing], games.failed[choosing]) for scores in highest]
+        at = max(range(len(best)), key=lambda at: best[at][1].surplus)
+        above[~choosing] = highest[at][~choosing] > best[at][0]
+    gains: Floats = len(games) * game_gains(games.failed) * above
+    return gains
 
 
 def _chosen(candidates: Sequence[Tried], parts: Split, training: Training) -> tuple[Monitor, float]:
@@ -209,7 +227,7 @@ def check_installed() -> None:
         UsageError: the extra `monitors` is not installed.
     """
     if find_spec("sklearn") is None:
-        raise UsageError("training needs the extra 'monitors', which is not installed: pip install scikit-learn")
+        raise UsageError("training needs the extra 'monitors': pip install 'sottovoce[monitors]'")
 
 
 def split(games: Games, training: Training) -> Split:
@@ -220,11 +238,12 @@ def split(games: Games, training: Training) -> Split:
     choosing = calibrating = order[:reserved]
     if training.false_alarms is not None and len(training.candidates) > 1:
         choosing, calibrating = choosing[::2], choosing[1::2]
-    for use, part in (("fitted to", order[reserved:]), ("chosen by", choosing)):
+    for use, part in (("to fit", order[reserved:]), ("to choose by", choosing)):
         failed = games.failed[part]
         if failed.all() or not failed.any():
-            how = "failed" if failed.all() else "succeeded"
-            raise UsageError(f"all {len(part)} games of role {games.role!r} for {use} {how}; expected both kinds")
+            how, lacking = ("failed", "succeeded") if failed.all() else ("succeeded", "failed")
+            found = f"role {games.role!r}: all {len(part)} games {use} {how}"
+            raise UsageError(f"{found}; expected some that {lacking}: add games, or take another --seed")
     return Split(*(games.part(part) for part in (order[reserved:], choosing, calibrating)))
 
 

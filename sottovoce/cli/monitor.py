@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 
 from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
+from sottovoce.core.errors import UsageError
 from sottovoce.core.files import FORCE, OutputFile
 from sottovoce.core.text import counted, one_line, say
 from sottovoce.core.trust import TRUST_PATHS, Trust
@@ -132,7 +133,24 @@ def _training(trained: Trained) -> str:
     )
     heading = f"role {one_line(trained.monitor.role)}: {of}, {counted(len(trained.tried), 'candidate')}"
     rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, trained.tried[:SHOWN]))
-    return f"{heading}\n\n{rows}\n\n{_monitor(trained.monitor)}"
+    return f"{heading}\n\n{rows}\n\n{_held_out(trained)}\n\n{_monitor(trained.monitor)}"
+
+
+def _held_out(trained: Trained) -> str:
+    """Return a warning about the gain of the best of many, with an estimate from games that did not choose it."""
+    from sottovoce.analysis.statistics import paired_bootstrap
+    from sottovoce.monitors.training import TAUS
+
+    gains, choices = trained.held_out.tolist(), len(trained.tried) * len(TAUS)
+    try:
+        gain = paired_bootstrap(gains)
+        estimate = f"{_points(gain.value)} points (95 % {_points(gain.low)} to {_points(gain.high)})"
+    except UsageError as error:  # without the extra `eval`
+        estimate = f"{_points(sum(gains) / len(gains))} points (no interval: {error})"
+    return (
+        f"These are the best of {choices:,} choices of candidate and threshold on {counted(len(gains), 'game')}, so "
+        f"the gains look better than they are. Chosen on nine tenths of them, the gain on the rest is {estimate}."
+    )
 
 
 def _tried(candidate: Tried) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -46,6 +47,8 @@ def test_a_monitor_is_trained_and_told(call: Call, folder: Path) -> None:
     assert (answer.code, answer.err) == (0, "")
     assert lines[0].startswith("role player: 70 games fitted to (") and lines[0].endswith(" failed), 35 candidates")
     assert len([line for line in lines if line.endswith(" |")]) == 1 + 5  # headings, and the best of them
+    assert "These are the best of 3,535 choices of candidate and threshold on 15 games" in answer.out
+    assert re.search(r"the gain on the rest is [+-]\d+\.\d points \(95 % [+-]\d+\.\d to [+-]\d+\.\d\)\.", answer.out)
     assert lines[-1] == f"written to {folder / 'best.json'}"
     assert call("monitor", "show", folder / "best.json").out.splitlines() == lines[-7:-1]
     assert "threshold by false alarms of 0.2, where the gain is +" in lines[-3]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
+from sottovoce.monitors.dataset import read_rows
+from sottovoce.monitors.settings import Training
+from sottovoce.monitors.tokens import FULL
 from sottovoce.monitors.training import (
     Triggered,
     best_threshold,
@@ -17,6 +22,7 @@ from sottovoce.monitors.training import (
     conformal_threshold,
     equal_resets,
     game_gains,
+    train,
     triggered,
 )
 
@@ -86,3 +92,23 @@ def test_the_worth_of_games_adds_up_to_the_gain() -> None:
     failed, above = np.array([True, True, False, False, False]), np.array([1.0, 0, 1, 0, 0])
 
     assert game_gains(failed) @ above == pytest.approx(triggered(above, failed, 0.5).gain)
+
+
+def test_a_choice_on_noise_gains_less_on_other_games_than_on_those_that_chose(tmp_path: Path) -> None:
+    """The best of many thresholds looks good even if features say nothing; held-out games show that it is not."""
+    chosen, others = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        (tmp_path / "rows.jsonl").write_text("\n".join(noise(rng, game) for game in range(100)))
+        trained = train(read_rows(tmp_path / "rows.jsonl"), None, Training(features=["entropy"], degree=1))
+        chosen.append(trained.tried[0].triggered.gain)
+        others.append(trained.held_out.mean())
+
+    assert np.mean(chosen) > 0.02
+    assert np.mean(others) < 0.005  # nothing; rather less, since the held-out games are missing from those that choose
+
+
+def noise(rng: np.random.Generator, game: int) -> str:
+    """Return a turn whose features say nothing about its game's end."""
+    features = dict(zip(FULL, rng.random(len(FULL)).tolist(), strict=True))
+    return json.dumps({"game": game, "turn": 0, "role": "a", "features": features, "failed": game % 2 == 0})
