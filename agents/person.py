@@ -25,7 +25,7 @@ SAVER = "__pregel_checkpointer"
 """The key of a run's checkpointer in LangGraph's configuration (1.2); without one an interrupt ends a run for good."""
 EXPECTED = 'a text, or {"text": "..."}'
 Answered = bool | str
-BEGINNING = "by the settings"
+BEGINNING = "the settings say that a person plays it"
 
 
 class Person(BaseChatModel):

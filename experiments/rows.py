@@ -207,6 +207,9 @@ def match(row: Row, runs: Mapping[str, Run]) -> Row:
         further=fmean(cost for _, *further in samples for cost in further),
         questions=len(samples),
     )
+    if not (budget.target and budget.further):
+        costs = f"{budget.in_words(budget.target)}, and a sample {budget.in_words(budget.further)}"
+        raise UsageError(f"a discussion of {target!r} took {costs}; expected more than 0 of both, to match by {by}")
     return replace(row, settings=row.settings.model_copy(update={"samples": budget.samples}), budget=budget)
 
 

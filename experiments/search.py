@@ -196,6 +196,6 @@ def _optuna() -> Untyped:
     try:
         import optuna
     except ImportError as error:
-        raise UsageError("searches need the extra 'eval', which is not installed: pip install optuna") from error
+        raise UsageError("searches need the extra 'eval': pip install 'sottovoce[eval]'") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

@@ -58,8 +58,8 @@ class Debate(Controlled, Voting):
     )
     role: list[Role] = Field(
         default=[],
-        description="Role of an agent: debater, expert (states the solution) or dummy (states the solution of another "
-        "question). One for all agents, or one each.",
+        description="Role of an agent: debater, expert (states the question's solution; samples of arithmetic have it) "
+        "or dummy (states that of another question). One for all agents, or one each. If not set: debater.",
     )
     rule: FinalRule | None = Field(
         default=None,

@@ -297,7 +297,7 @@ def _memory(state: Fishery, builder: PromptBuilder, round: int) -> tuple[Part, .
     if note is None:
         return ()
     summary, limit = (said(state, SUMMARIZER, round, (act,)) for act in (SUMMARISE, LIMIT))
-    done = state["world"]["harvests"][round - 1]
+    done = _harvest_before(state, round)
     own = f" {own_catch(done, builder.agent)}" if builder.agent in done["caught"] else ""
     return builder.prompts.render(
         "govsim/memory",
@@ -310,11 +310,18 @@ def _memory(state: Fishery, builder: PromptBuilder, round: int) -> tuple[Part, .
 
 def _talk(state: Fishery, builder: PromptBuilder) -> tuple[Part, ...]:
     """Return the harvest, and the utterances about it: the part of each reply that is meant for others."""
-    game, done = game_of(state), state["world"]["harvests"][-1]
+    game, done = game_of(state), _harvest_before(state, state["round"])
     own = own_catch(done, builder.agent) if builder.agent in done["caught"] else ""
     spoken = [[each.agent, _utterance(state, each, builder.agent)] for each in _spoken(state)]
     slots = {"report": report(done), "own": own, "trajectory": spoken, "talks": game.language}
     return builder.prompts.render("govsim/talk_so_far", **slots)
+
+
+def _harvest_before(state: Fishery, round: int) -> fishery.Month:
+    harvests = state["world"]["harvests"]
+    if not 0 < round <= len(harvests):
+        raise UsageError(f"round {round} follows harvest {round}, but there are {len(harvests)}: edit both, or none")
+    return harvests[round - 1]
 
 
 def _utterance(state: Fishery, message: Message, hearer: str) -> MessageRef | str:

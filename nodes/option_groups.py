@@ -61,11 +61,11 @@ class Watched(Checked):
         "further back), again (ask again), augment (add a note for all agents and ask again), mute (publish nothing), "
         "human (a person plays the agent from then on).",
     )
-    cap: Few = Field(default=1, ge=0, description="Maximum number of interventions within the scope of `cap_per`.")
+    cap: Few = Field(default=1, ge=0, description="Maximum number of interventions, counted by --cap-per.")
     cap_per: Per | None = Field(
         default=None,
-        description="Scope of `cap`: each role, all interventions together, or each turn of each agent. "
-        "If not set: the scheme's own.",
+        description="What --cap counts: the interventions in each role, all of them together, or those in each turn of "
+        "an agent. If not set: by scheme.",
     )
     rounds_back: Few = Field(
         default=1, ge=1, description="For `rollback`: number of rounds to take back, besides the current one."

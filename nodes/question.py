@@ -11,7 +11,7 @@ from typing import Any, NotRequired, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import first_wrong
 from sottovoce.prompts import kinds
 
@@ -151,12 +151,13 @@ def check_question(
         check({**question, "target": alias})
     for field, what_for in (needs or {}).items():
         if not question.get(field):
-            raise UsageError(f"{what_for}, but the question has no {field!r}")
+            where = "as a column of --questions, or as a key of the question in Python"
+            raise UsageError(f"{what_for}, but the question has no {field!r}; give it {where}")
     for field, known in (("documents", owners), ("wordings", agents), ("starting_views", agents)):
         by_agent = question.get(field)
         for agent in by_agent if isinstance(by_agent, dict) else ():
             if known is not None and agent not in known:
-                raise UsageError(choose(f"agent among the {field.replace('_', ' ')}:", agent, known))
+                raise UsageError(nearest(f"agent among the {field.replace('_', ' ')}:", agent, known))
 
 
 def _once(passages: Iterable[Passage]) -> list[Passage]:

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import LONGEST_LINE
-from sottovoce.core.errors import CorpusError, UsageError
+from sottovoce.core.errors import CorpusError, UsageError, command
 from sottovoce.core.files import INDEX, bytes_of, missing, opened, remove_made
 from sottovoce.core.text import amount
 from sottovoce.core.validation import Checked
@@ -34,7 +34,7 @@ DOCID, TEXT = ("docid", "id", "_id"), ("text", "contents")
 """Names of fields in a JSON object: those of pyserini, BEIR and DPR."""
 NAMED = {*DOCID, *TEXT, "title", "url", "metadata"}
 HEADING = ["id", "text", "title"]
-AGAIN = "build it again with `python cli.py data index`"
+AGAIN = f"build it again with {command('data', 'index')}"
 SHARD = 20_000
 """Default number of passages in a shard."""
 Settings = TypeVar("Settings", bound=Checked)

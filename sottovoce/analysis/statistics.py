@@ -283,6 +283,4 @@ def _imported(name: str) -> Untyped:
     try:
         return import_module(name)
     except ImportError as error:
-        raise UsageError(
-            "statistics need the extra 'eval', which is not installed: pip install scipy statsmodels"
-        ) from error
+        raise UsageError("statistics need the extra 'eval': pip install 'sottovoce[eval]'") from error

@@ -49,8 +49,11 @@ def first_wrong(error: ValidationError, model_name: str) -> str:
         about = first["ctx"]
         steps = [*map(str, first["loc"]), about["discriminator"].strip("'")]
         return f"{'.'.join(steps)} is {shown(about['tag'])}: expected one of {about['expected_tags']}"
-    where = _place(first["loc"])
-    message = str(first["msg"])
+    steps = first["loc"]
+    if len(steps) > 1 and isinstance(steps[-1], int) and not isinstance(first["input"], (dict, list)):
+        steps = steps[:-1]  # of a list of values, the wrong one is shown
+    where = _place(steps)
+    message = str(first["msg"]).partition(", unable to parse")[0]
     expected = message.removeprefix("Input should be ")
     if expected != message:
         branches = [other["msg"] for other in others if other["loc"] != first["loc"] and _place(other["loc"]) == where]

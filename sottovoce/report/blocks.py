@@ -58,7 +58,7 @@ def introduction(run: DiscussionRecord) -> Block:
     models = ", ".join(dict.fromkeys(settings["model"]))
     title = " · ".join([record.command, *channel(settings), models, f"seed {settings['seed']}"])
     manner = [record.manner(run.chosen())] if record.manner else []
-    kind = f"(asked for: {KINDS[kind_of(run.question)].words}; --kind asks for something else)"
+    kind = f"(form of the answer: {KINDS[kind_of(run.question)].words}; --kind sets it)"
     known = [
         f"({run.origin})" if run.origin else kind,
         *knowledge((model.model for model in run.models.values()), run.origin),

@@ -191,10 +191,10 @@ def _pair(pair: Pair) -> list[str]:
 
 
 def _measured(run: Summary, name: str) -> str:
-    """Return a mean with its interval, and the number of games if the measure does not apply to all that ended."""
+    """Return a mean with its interval, and in how many discussions the measure applies if not in all that ended."""
     if (mean := run.measures.get(name)) is None:
         return ""
-    games = f"of {counted(mean.n, 'game')}" if mean.n < run.discussions - run.failed else ""
+    games = f"in {mean.n}" if mean.n < run.discussions - run.failed else ""
     beside = "; ".join(filter(None, [interval(mean.low, mean.high), games]))
     return f"{figure(mean.value)} ({beside})" if beside else figure(mean.value)
 

@@ -169,7 +169,7 @@ def drawing() -> tuple[Unimported, Unimported]:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UsageError("plots need the extra 'eval', which is not installed: pip install matplotlib") from error
+        raise UsageError("plots need the extra 'eval': pip install 'sottovoce[eval]'") from error
     figure = Figure(figsize=SIZE, layout="constrained")
     return figure, figure.subplots()
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, field_serializer
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON
-from sottovoce.core.text import counted, figure, one_line
+from sottovoce.core.text import figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
@@ -319,11 +319,11 @@ class Results(list[Result]):
 
     @property
     def mean_line(self) -> str:
-        """The means of all measures in a line: "success 0.6, precision 0.75 (of 16 games), turns 12.4"."""
+        """The means of all measures in a line: "success 0.6, precision 0.75 (in 16 of 20), turns 12.4"."""
         means, most = [], max(map(len, self.measures.values()), default=0)
         for name, values in self.measures.items():
-            fewer = f" (of {counted(len(values), 'game')})" if len(values) < most else ""
-            mean = f"{figure(fmean(values.values()))}{fewer}" if values else "of no game"
+            fewer = f" (in {len(values)} of {most})" if len(values) < most else ""
+            mean = f"{figure(fmean(values.values()))}{fewer}" if values else "in none"
             means.append(f"{one_line(name)} {mean}")
         return ", ".join(means)
 

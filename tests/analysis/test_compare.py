@@ -62,7 +62,7 @@ def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to(
     assert found["turns"] == mean([10, 11, 12, 13, 14, 15])
     lines = compared(comparison).printed().splitlines()
     at = lines.index("| run | success | precision | turns |")
-    assert lines[at + 2] == "| `nl` | 0.5 (0.188 to 0.812) | 1 (0.439 to 1; of 3 games) | 12.5 (10.5 to 14.5) |"
+    assert lines[at + 2] == "| `nl` | 0.5 (0.188 to 0.812) | 1 (0.439 to 1; in 3) | 12.5 (10.5 to 14.5) |"
     assert lines[at + 3] == "| `debate` |  |  |  |"
 
 

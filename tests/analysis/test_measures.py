@@ -52,7 +52,7 @@ def test_a_run_of_many_games_has_a_line_for_each_and_the_means(run: Run) -> None
     lines = printed(run)
     assert lines[1].split() == ["question", "seed", "answer"]
     assert [line.split()[0] for line in lines[2:4]] == ["whodunit/0/0", "whodunit/0/1"] and "wrong: it is" in lines[3]
-    assert "success 0.5, precision 1 (of 1 game), turns 1, cancelled 0.5, resets 0, unreadable 0.5" in lines
+    assert "success 0.5, precision 1 (in 1 of 2), turns 1, cancelled 0.5, resets 0, unreadable 0.5" in lines
 
 
 def test_a_game_by_itself_ends_with_what_was_measured(run: Run) -> None:
@@ -72,6 +72,6 @@ def test_results_have_them_in_json_and_in_columns_of_csv(run: Run, tmp_path: Pat
 
 def test_a_mean_is_of_the_games_that_a_measure_applies_to() -> None:
     played = [Result("a", measures={"won": 1.0, "share": None}), Result("b", measures={"won": 0.0, "share": None})]
-    assert Results(played).mean_line == "won 0.5, share of no game" and Results([Result("c")]).mean_line == ""
+    assert Results(played).mean_line == "won 0.5, share in none" and Results([Result("c")]).mean_line == ""
     more = Results([*played, Result("d", measures={"won": 1.0, "share": 1250.4})])
-    assert more.mean_line == "won 0.667, share 1,250 (of 1 game)"
+    assert more.mean_line == "won 0.667, share 1,250 (in 1 of 3)"

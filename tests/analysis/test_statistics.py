@@ -239,4 +239,4 @@ def test_the_libraries_are_met_late_and_one_line_says_what_to_install() -> None:
         "except UsageError as error: print(error)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8").stdout
-    assert said == "statistics need the extra 'eval', which is not installed: pip install scipy statsmodels\n"
+    assert said == "statistics need the extra 'eval': pip install 'sottovoce[eval]'\n"

@@ -21,7 +21,7 @@ NASTY = "\x1b[2J[red]not red[/red] :smile: \u202etxt\ud800 ```` <b>"
 PLAIN = """\
 debate · nl · bundled · seed 0
 What is 14 + 3 * 5 - 7?
-(asked for: number; --kind asks for something else)
+(form of the answer: number; --kind sets it)
 Round 1 ────────────────────────────────────────────────────
 ╭─ agent_1 (hosted model) ─────────────────────────────────╮
 │ 3 * 5 = 15; 29 - 7 = 22. The answer is 22.               │

@@ -34,7 +34,7 @@ def test_a_scheme_tells_how_it_is_held(settings: Settings, line: str | None) -> 
     run = DiscussionRecord(scheme=scheme, settings=settings.model_dump(mode="json"), question=QUESTION)
 
     shown = [each.text for each in introduction(run).lines]
-    asked = "(asked for: number; --kind asks for something else)"
+    asked = "(form of the answer: number; --kind sets it)"
     assert shown[1:] == [*([line] if line else []), QUESTION["question"], asked]
     assert line is None or line in printed(run, 120)
 
