@@ -65,7 +65,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
         known = {*cls.model_fields, STREAMING, *(info.alias for info in cls.model_fields.values() if info.alias)}
         for name in arguments if isinstance(arguments, dict) else ():
             if name not in known:
-                raise UsageError(f"{nearest(f'argument of {cls.__name__}:', name, known)}; did you mean that?")
+                raise UsageError(nearest(f"argument of {cls.__name__}:", name, known))
         made = isinstance(arguments, dict) and arguments.get("preloaded") is not None
         if made and any(arguments.get(name) not in unset for name, unset in OF_ENGINES.items()):
             named = ", ".join(f"`{name}`" for name in OF_ENGINES)
@@ -133,7 +133,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
             UsageError: an argument is unknown, or a message has a role or a block that a text model cannot read.
         """
         if unknown := sorted(kwargs.keys() - {*OF_CALLS}):
-            raise UsageError(f"{nearest('argument of a call:', unknown[0], OF_CALLS)}; did you mean that?")
+            raise UsageError(nearest("argument of a call:", unknown[0], OF_CALLS))
         return Ask(
             "",
             tuple(to_turns(messages)),

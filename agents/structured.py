@@ -21,7 +21,7 @@ from langchain_core.utils.pydantic import is_basemodel_subclass
 
 from sottovoce.agents.convert import call_id
 from sottovoce.core.any_types import JSON, Keywords, Untyped
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.response_format import Form
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def structured_output(model: BaseChatModel, schema: Any, include_raw: bool, opti
     """Return the model with replies of a schema: a pydantic class, a TypedDict, or a JSON schema."""
     method = options.pop("method", METHODS[0])
     if method not in METHODS:
-        raise UsageError(choose("method of structured output:", method, METHODS))
+        raise UsageError(nearest("method of structured output:", method, METHODS))
     for name in options:
         if name not in ALWAYS:
-            raise UsageError(choose("option of structured output:", name, ["method", *ALWAYS]))
+            raise UsageError(nearest("option of structured output:", name, ["method", *ALWAYS]))
     plain = convert_to_json_schema(schema)
     from sottovoce.models.huggingface.tool_calls import closed  # late: it imports torch
 
@@ -65,7 +65,7 @@ def bound(model: BaseChatModel, tools: Sequence[Any], tool_choice: Any, options:
     if isinstance(tool_choice, Mapping):  # OpenAI's form
         tool_choice = tool_choice.get("function", tool_choice).get("name")
     if tool_choice not in (None, False, "auto", "none", *FORCED, *names):
-        raise UsageError(choose("tool_choice:", tool_choice, ["any", "auto", "none", *names]))
+        raise UsageError(nearest("tool_choice:", tool_choice, ["any", "auto", "none", *names]))
     rest = {name: value for name, value in options.items() if name not in ALWAYS}
     return model.bind(tools=plain, tool_choice=tool_choice or "auto", **rest)
 

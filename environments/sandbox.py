@@ -22,7 +22,7 @@ from functools import cache
 from typing import IO, Any, Literal
 
 from sottovoce.core.any_types import Untyped
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.environments.isolation import CONTAINERS, Limits, as_user, call_filter, command, new_user
 
 __all__ = ["Limits", "Outcome", "Status", "described", "run"]
@@ -73,7 +73,7 @@ def choice(backend: str, unsafe: bool) -> str:
     """Return the backend to use; raise LookupError with the reason if it may not be used."""
     kind, colon, image = backend.partition(":")
     if kind not in (ANY, *BACKENDS) or (colon and not (image and kind in CONTAINERS)):
-        raise UsageError(choose("backend", backend, [ANY, *BACKENDS]))
+        raise UsageError(nearest("backend", backend, [ANY, *BACKENDS]))
     if backend == ANY:
         if isolated := next((name for name in ISOLATED if not why_not(name)), None):
             return isolated

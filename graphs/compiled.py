@@ -59,16 +59,16 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
 
         Raises:
             RequestError: a question came in the middle of a discussion, or the state to continue from is invalid; or
-                `configurable` has a setting, which belongs into `context`.
+                the input or `configurable` has a setting, which belongs in `context`.
         """
-        self._check_settings(config, options.get("context"))
+        self._check_settings(input, config, options.get("context"))
         if thread := self._own_thread(config):
             self._check_entry(input, super().get_state(thread))
         yield from map(as_json, super().stream(input, config, **options))
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncGenerator[Any]:
         """Stream as LangGraph does. Errors: see `stream`."""
-        self._check_settings(config, options.get("context"))
+        self._check_settings(input, config, options.get("context"))
         if thread := self._own_thread(config):
             # A check may read prompts of the model, and a server refuses to wait for files in its event loop.
             await to_thread(self._check_entry, input, await super().aget_state(thread))
@@ -113,9 +113,15 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         before = await super().aget_state(_at(config, now))
         return await super().abulk_update_state(config, await to_thread(self._checked_edits, before, supersteps))
 
-    def _check_settings(self, config: RunnableConfig | None, context: Any) -> None:  # Any: settings, plain or not
-        """Refuse settings in `configurable`, which nobody reads there, unless the context has them, as on a server."""
+    def _check_settings(self, input: Any, config: RunnableConfig | None, context: Any) -> None:  # Any: plain or not
+        """Refuse settings in the input, and in `configurable` unless the context has them, as on a server."""
         fields = getattr(self.builder.context_schema, "model_fields", {})
+        misplaced = {name for name in input if name in fields} if isinstance(input, Mapping) else set()
+        if not is_nested() and (names := sorted(misplaced - self.builder.channels.keys())):
+            place = f"context={{{names[0]!r}: {shortened(repr(input[names[0]]))}}}"
+            raise RequestError(
+                f"the input has {names[0]!r}, which is a setting: settings go beside the input, as {place}"
+            )
         known = context if isinstance(context, Mapping) else getattr(context, "model_fields_set", ())
         given = merge_configs(self.config, config).get("configurable", {})
         if not is_nested() and (lost := [name for name in given if name in fields and name not in known]):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import TypedDict
 
 from sottovoce.core.any_types import AnyState, JSONValue, Unimported
-from sottovoce.core.errors import NotInstalled, RequestError, UsageError, choose
+from sottovoce.core.errors import NotInstalled, RequestError, UsageError, nearest
 from sottovoce.core.registry import Registry
 from sottovoce.core.trust import Allow
 from sottovoce.graphs.served import SERVER, client_settings, offered
@@ -188,7 +188,7 @@ def scheme(name: str) -> Scheme:
     """
     key = name.replace("-", "_")
     if key not in SCHEMES:
-        raise NotInstalled(choose("scheme", name, SCHEMES.names()), f"scheme {name!r}")
+        raise NotInstalled(nearest("scheme", name, SCHEMES.names()), f"scheme {name!r}")
     found: object = SCHEMES[key]  # a package may declare anything
     if not isinstance(found, Scheme):
         raise UsageError(f"scheme {key!r} is of type {type(found).__name__}; expected a Scheme, the package's record")

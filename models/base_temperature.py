@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import torch
 
+from sottovoce.core.catalogue import defaults_of
 from sottovoce.models.engine.request import Feed, Ids, Reply, Request, Sampling, Stop
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.sources.catalogue import defaults_of
 
 CAUTIOUS = 0.3
 """Temperature of means for an unknown model: readable on the smallest chat model that we measured."""

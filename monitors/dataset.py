@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat
 
 from sottovoce.core.any_types import JSONValue
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.files import bytes_of
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.settings import ALL, TURN, Measure
@@ -106,7 +106,7 @@ class RowFile:
             return replace(games_of(self.rows, self.name), role=ALL)
         role = roles[0] if role is None else role
         if role not in roles:
-            raise UsageError(choose("role", role, roles))
+            raise UsageError(nearest("role", role, roles))
         return games_of([row for row in self.rows if row.role == role], self.name)
 
 

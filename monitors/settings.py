@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field, field_validator
 
 from sottovoce.core.bounds import Few
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.tokens import FULL, POSITIONS
 
@@ -45,7 +45,7 @@ class Measure(Checked):
     @classmethod
     def _known(cls, name: str) -> str:
         if name not in POSITIONS:
-            raise UsageError(choose("positions", name, POSITIONS.names()))
+            raise UsageError(nearest("positions", name, POSITIONS.names()))
         return name
 
     def __str__(self) -> str:

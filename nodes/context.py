@@ -29,7 +29,7 @@ from sottovoce.agents.person import BEGINNING, Person
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState, Unimported, Untyped
-from sottovoce.core.errors import UsageError, choose, nearest
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.event_loop import off_loop
 from sottovoce.core.text import shortened
 from sottovoce.core.trust import Allowed
@@ -149,7 +149,7 @@ class Contexts(Generic[AnySettings]):
                 raise UsageError(f"no model for agent {name!r}; models names only: {known}")
         for name, model in models.items():
             if name not in agents:
-                raise UsageError(choose("agent among the models:", name, agents))
+                raise UsageError(nearest("agent among the models:", name, agents))
             if not isinstance(model, BaseChatModel):
                 raise UsageError(f"the model of agent {name!r} is {model!r}; expected a chat model")
 

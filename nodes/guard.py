@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.channels.message import Message
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.monitors.monitor import Monitor, monitor_of
 from sottovoce.monitors.settings import ALL, CHANCE, EXCESS, TURN, Measure
 from sottovoce.monitors.tokens import FULL
@@ -72,12 +72,12 @@ class Guard:
         roles = list(dict.fromkeys(map(settings.role_of, settings.names())))
         for role, monitor in self.monitors.items():
             if role not in (*roles, ALL):
-                raise UsageError(choose("role of a monitor:", role, [*roles, ALL]))
+                raise UsageError(nearest("role of a monitor:", role, [*roles, ALL]))
             known = (*FULL, EXCESS, TURN) if _measure(monitor).distribution == "top" else (*FULL, TURN)
             if monitor.is_random:
                 continue
             if other := next((name for name in monitor.features if name not in known), None):
-                raise UsageError(choose(f"feature of the monitor of {role}:", other, list(known)))
+                raise UsageError(nearest(f"feature of the monitor of {role}:", other, list(known)))
 
     def of_role(self, role: str) -> Monitor | None:
         """Return the monitor that serves a role; None without one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks, own_turn
 from sottovoce.nodes.question import Question
@@ -141,5 +141,5 @@ def _among(agents: Sequence[str], names: Iterable[str], described: str) -> list[
     chosen = list(names)
     for name in chosen:
         if name not in agents:
-            raise UsageError(choose(f"{described}:", name, list(agents)))
+            raise UsageError(nearest(f"{described}:", name, list(agents)))
     return [agent for agent in agents if agent in chosen]

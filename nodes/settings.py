@@ -22,7 +22,8 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, GraftOptions, StateOptions, ThoughtsOptions
 from sottovoce.core.any_types import AnyState, JSONValue, Keywords
 from sottovoce.core.bounds import LONGEST_WAIT, Count, Seed, Size, Thinking, Tokens
-from sottovoce.core.errors import UsageError, choose, nearest
+from sottovoce.core.catalogue import CATALOGUE
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.thoughts import THOUGHTS
 from sottovoce.core.trust import Names, Words
 from sottovoce.nodes.option_groups import OF_LOADING, OF_PROTOCOL, OF_SAMPLING, People, Watched, place
@@ -62,8 +63,6 @@ def _plain(value: str) -> JSONValue:
 
 def catalogued() -> Collection[str]:
     """Return the names of models that `models pull` gets, each with a known digest."""
-    from sottovoce.models.sources.catalogue import CATALOGUE  # late: its package imports torch
-
     return CATALOGUE
 
 
@@ -319,7 +318,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     @classmethod
     def _known(cls, protocol: str) -> str:
         if protocol not in PROTOCOLS:
-            raise UsageError(choose("protocol", protocol, PROTOCOLS.names()))
+            raise UsageError(nearest("protocol", protocol, PROTOCOLS.names()))
         return protocol
 
     @model_validator(mode="after")
@@ -330,7 +329,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
             raise UsageError("no model is set; expected 'bundled', 'smollm2', a folder, a .gguf file or a hub id")
         for owner in (name.rpartition(".")[0] for name in self.option):
             if owner and owner not in self.names():
-                raise UsageError(choose("agent among the options:", owner, self.names()))
+                raise UsageError(nearest("agent among the options:", owner, self.names()))
         approvable = [name for agent in self.approvable() for name in (agent, self.role_of(agent))]
         for described, chosen, known in (
             ("agent", self.human, self.names()),

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from sottovoce.channels.message import validated
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import MOST_STEPS
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import first_wrong
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.state import Discussion
@@ -83,7 +83,7 @@ def check_state(state: Mapping[str, JSONValue], speakers: Collection[str]) -> No
             validated(held)
     for message in state.get("board", []):
         if message.agent not in speakers and message.source != "rule":
-            raise UsageError(choose("agent on the board:", message.agent, sorted(speakers)))
+            raise UsageError(nearest("agent on the board:", message.agent, sorted(speakers)))
         if not message.epoch and message.round > max(state["round"], 0) and not state.get("epochs"):
             raise UsageError(f"on the board, {message.place} is later than the state, in round {state['round']}")
 

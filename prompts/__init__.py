@@ -60,5 +60,5 @@ def folder_of(pack: str, scheme: str, protocol: str) -> Path:
             raise UsageError(f"prompts is {pack!r}, which has no prompt of {scheme}; expected 'paper', or a folder")
         return folder
     if not Path(pack).exists() and (pack.startswith(f"{PAPER}/") or "/" not in pack):
-        raise UsageError(f"{nearest('prompt pack', pack, [PAPER, *NAMES])}; or give the folder of one of yours")
+        raise UsageError(f"{nearest('prompt pack', pack, [PAPER, *NAMES])} (or give the folder of one of yours)")
     return Path(pack)

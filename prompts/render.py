@@ -20,7 +20,7 @@ from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sottovoce.channels.message import MessageRef, Part
-from sottovoce.core.errors import PromptError, choose
+from sottovoce.core.errors import PromptError, nearest
 from sottovoce.core.files import leads_out, text_of
 from sottovoce.prompts import SHIPPED
 
@@ -68,7 +68,7 @@ class Prompts:
             PromptError: the prompt is unknown, or a slot that it uses is missing.
         """
         if name not in self._texts:
-            raise PromptError(choose("prompt", name, self.names()))
+            raise PromptError(nearest("prompt", name, self.names()))
         messages: list[MessageRef] = []
         marked = {key: _marked(value, messages) for key, value in slots.items()}
         try:
@@ -107,7 +107,7 @@ class Prompts:
 
     def _check(self, name: str, text: str) -> None:
         if name not in self._texts:
-            raise PromptError(choose("prompt file in the pack:", f"{name}.md", self.names()))
+            raise PromptError(nearest("prompt file in the pack:", f"{name}.md", self.names()))
         try:
             _compiled(text)
             used = meta.find_undeclared_variables(ENVIRONMENT.parse(text)) - ENVIRONMENT.globals.keys()
@@ -118,7 +118,7 @@ class Prompts:
         assert declared, "every built-in prompt declares its slots in its first line"
         slots = {slot.strip() for slot in declared[1].split(",") if slot.strip()}
         for slot in sorted(used - slots):
-            raise PromptError(f"{choose('slot', slot, sorted(slots))} (prompt file '{name}.md')")
+            raise PromptError(f"{nearest('slot', slot, sorted(slots))} (prompt file '{name}.md')")
         for slot in sorted((MESSAGES & slots) - used):
             raise PromptError(
                 f"prompt file '{name}.md' of the pack does not use the slot {slot!r}, so messages would be lost; add it"

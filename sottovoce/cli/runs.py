@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.cli.command import Commands
 from sottovoce.cli.options import Output, OutputFiles, argument
 from sottovoce.core.bounds import Count
-from sottovoce.core.errors import RecordError, UsageError, choose, command
+from sottovoce.core.errors import RecordError, UsageError, command, nearest
 from sottovoce.core.files import EXPERIMENT, FORCE, OutputFile
 from sottovoce.core.text import amount, counted, one_line, say
 from sottovoce.core.trust import TRUST_PATHS, Trust
@@ -190,7 +190,7 @@ def show(options: ShowOptions) -> None:
         if wanted is not None:
             records = {key: record for key, record in run.records.items() if key[at] == wanted}
             if not records:
-                raise UsageError(choose(kind, wanted, sorted({str(key[at]) for key in run.records})))
+                raise UsageError(nearest(kind, wanted, sorted({str(key[at]) for key in run.records})))
             run.records = records
     run.price(options.prices)
     show_run(run, Output.model_validate({"show_prompts": options.show_prompts, "json": options.as_json}))

@@ -242,7 +242,7 @@ class Session:
             case "help":
                 return self._say(*(f"{command:9}{text}" for command, text in HELP.items()))
             case _:
-                raise UsageError(f"{nearest('command', name, HELP)}; `help` lists all")
+                raise UsageError(nearest("command", name, HELP))
         self._say(str(self._stops.current), style="dim")
 
     def _change(self, change: Callable[[], None]) -> None:

@@ -29,6 +29,9 @@ from pathlib import Path
 
 from sottovoce.core.text import one_line
 
+MOST_LISTED = 24
+"""Most names that a message lists: there are 22 commands."""
+
 
 class SottovoceError(RuntimeError):
     """An expected failure; its message says what was found, what was expected and what to do.
@@ -129,16 +132,23 @@ class LateReply(EngineError):
     """A reply that was aborted at its time limit; its resources in the engine are free again."""
 
 
-def choose(kind: str, name: object, known: "list[str] | tuple[str, ...]") -> str:
-    """Return the message for an unknown name: the name, and all known ones."""
-    return f"unknown {kind} {name!r}; choose from: {', '.join(sorted(known))}"
-
-
 def nearest(kind: str, name: object, known: Iterable[str]) -> str:
-    """Return the message for an unknown name if many are known: the name, and the known one nearest in spelling."""
-    names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.0)
-    return f"unknown {kind} {name!r}; the nearest known one is {near[0]!r}" if near else f"unknown {kind} {name!r}"
+    """Return the message for an unknown name: the known one of similar spelling, and all of them if they are few."""
+    names = {each.lower(): each for each in sorted(known)}
+    near = difflib.get_close_matches(str(name).lower(), names, n=1)
+    message = f"unknown {kind} {name!r}" + "".join(f"; did you mean {names[each]!r}?" for each in near)
+    if 0 < len(names) <= (MOST_LISTED // 2 if near else MOST_LISTED):
+        return f"{message}{' Choose' if near else '; choose'} from: {', '.join(names.values())}"
+    farther = () if near else difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0)
+    return message + "".join(f"; the nearest known one is {names[each]!r}" for each in farther)
+
+
+def program() -> str:
+    """Return how the user started this program, ready to paste."""
+    called = Path(sys.argv[0])
+    if called.name == "cli.py":
+        return f"python {shlex.quote(sys.argv[0])}"
+    return "python -m sottovoce" if called.parts[-2:] == ("sottovoce", "__main__.py") else "sottovoce"
 
 
 def command(*words: str) -> str:
@@ -146,8 +156,7 @@ def command(*words: str) -> str:
 
     A name with control characters is shown with escapes.
     """
-    program = f"python {shlex.quote(sys.argv[0])}" if Path(sys.argv[0]).name == "cli.py" else "sottovoce"
-    return f"`{program} {one_line(shlex.join(words))}`"
+    return f"`{program()} {one_line(shlex.join(words))}`"
 
 
 def first_line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
-from sottovoce.core.errors import NotInstalled, UsageError, choose
+from sottovoce.core.errors import NotInstalled, UsageError, nearest
 
 Thing = TypeVar("Thing")
 
@@ -65,7 +65,7 @@ class Registry(Generic[Thing]):
             module, attribute = self._paths[name].split(":")
             return cast(Thing, getattr(import_module(module), attribute))
         if (entry := self._entries().get(name)) is None:
-            raise NotInstalled(choose(self.kind, name, self.names()), f"{self.kind} {name!r}")
+            raise NotInstalled(nearest(self.kind, name, self.names()), f"{self.kind} {name!r}")
         try:
             return cast(Thing, entry.load())
         except Exception as error:  # another package's import may raise anything

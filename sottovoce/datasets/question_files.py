@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sottovoce.core.any_types import JSONValue
-from sottovoce.core.errors import UsageError, choose, nearest
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.text import counted
 from sottovoce.datasets.facts import to_senders
 from sottovoce.datasets.schema import Columns, check_names, column_option, named, question_from, renamed, with_fields
@@ -273,7 +273,7 @@ def read_conditions(where: Sequence[str], known: Sequence[str] | None = None) ->
         if condition.sign in ORDERS and _number(condition.value) is None:
             raise UsageError(f"--where is {text!r}; expected a number after {condition.sign}")
         if known is not None and condition.field not in known:
-            raise UsageError(f"{choose('field', condition.field, list(known))} (--where {str(condition)!r})")
+            raise UsageError(f"{nearest('field', condition.field, list(known))} (--where {str(condition)!r})")
         conditions.append(condition)
     return conditions
 

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.bounds import Count
-from sottovoce.core.errors import UsageError, choose
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.published import read_source, source_of
 from sottovoce.datasets.question_files import Enough, check, read_file
@@ -98,7 +98,7 @@ class QuestionOptions(Checked):
         "FIELD=VALUE: only rows of --questions with this value; also != and, for numbers, < <= > >=.", "where"
     )
     limit: Count | None = Field(
-        default=None, ge=1, description="Ask only this many rows of --questions, or this many samples of --sample."
+        default=None, ge=1, description="Ask only this many rows of --questions or of --sample."
     )
     shuffle: int | None = Field(default=None, json_schema_extra=FILES_ONLY)
     skip: Count = Field(default=0, ge=0, description="Skip this many rows of --questions.")
@@ -145,7 +145,7 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
     if options.questions is not None:
         kinds = Counter(KINDS[kind_of(each)].words for each in questions)
         asked = ", ".join(f"{words} ({count})" for words, count in kinds.items())
-        LOGGER.info("asked for: %s; --kind or a column kind asks for something else", asked)
+        LOGGER.info("form of the answers: %s; --kind or a column named kind sets it", asked)
     return questions, source
 
 
@@ -247,6 +247,6 @@ def _owned(document: str, settings: Settings) -> tuple[str, str]:
         return name, text
     others = {agent for each in shipped() for agent in each.settings().names()}
     if sign and (name in others or NUMBERED.fullmatch(name)):
-        unknown = choose("agent among the documents:", name, settings.names())
+        unknown = nearest("agent among the documents:", name, settings.names())
         raise UsageError(f"{unknown}; if the text itself begins so, put a space before the =")
     return "", document

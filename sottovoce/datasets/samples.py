@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.core.bounds import MOST_STEPS
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import UsageError, nearest
 from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
 from sottovoce.datasets.facts import BRIEFINGS, PAIRS, briefings, two_facts
 from sottovoce.datasets.trained import HELD_OUT
@@ -71,7 +71,7 @@ def read_name(text: str, settings: Settings) -> tuple[str, int]:
     match, games = re.fullmatch(r"(.+?)(?:/(\d+))?", text), record_of(settings).games
     names = dict.fromkeys([*SAMPLES, *(games.samples if games else ())])  # a package's scheme has its own games
     if not match or match[1] not in names:
-        raise UsageError(f"sample is {text!r}; expected {', '.join(names)}, each with a number or without: split/3")
+        raise UsageError(f"{nearest('sample', text, names)} (--help-all lists them; a seed may follow: split/3)")
     return match[1], int(match[2] or 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from sottovoce.core.catalogue import check_names
 from sottovoce.core.errors import UsageError, command
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts import TRAINED
@@ -21,7 +22,9 @@ def check_trained(settings: Settings, typed: Sequence[str]) -> None:
 
     Raises:
         UsageError: it was not; the message gives a command with a suitable model.
+        ModelError: no model has such a name.
     """
+    check_names(settings.model)
     if why := untrained(settings):
         words = [*typed]
         end = words.index("--") if "--" in words else len(words)

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSON
-from sottovoce.core.errors import SottovoceError, UsageError, choose
+from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.text import one_line
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_files import check
@@ -193,7 +193,7 @@ class Live:
             SottovoceError: a name is not among those offered, the question cannot be asked, or another run goes on.
         """
         if (offer := self.offer()) and request.scheme not in offer["schemes"]:
-            raise UsageError(choose("scheme", request.scheme, offer["schemes"]))
+            raise UsageError(nearest("scheme", request.scheme, offer["schemes"]))
         record = scheme(request.scheme)
         chosen = {"protocol": request.protocol, "model": [request.model]}
         settings = client_settings(chosen, record.settings(), {"model": offer["models"]})

@@ -434,7 +434,7 @@ def test_a_loaded_model_is_shared_by_copies_and_cannot_be_pickled(store: Payload
 @pytest.mark.parametrize("how", ["invoke", "stream", "bind", "ainvoke"])
 async def test_an_unknown_argument_of_a_call_is_refused_with_the_nearest_one(how: str, store: PayloadStore) -> None:
     model = agent("nl", store)
-    with pytest.raises(UsageError, match="argument of a call: 'temprature'; the nearest known one is 'temperature'"):
+    with pytest.raises(UsageError, match="argument of a call: 'temprature'; did you mean 'temperature'"):
         match how:
             case "invoke":
                 model.invoke(QUESTION, temprature=0)

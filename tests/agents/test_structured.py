@@ -88,7 +88,7 @@ def test_what_no_reply_can_be_constrained_to_is_one_line(tmp_path: Path) -> None
     ours, short = model(None, tmp_path), model(None, tmp_path, max_tokens=3)
     for made, expected in (
         (lambda: ours.with_structured_output(Sum, method="prayer"), "output: 'prayer'; choose from: "),
-        (lambda: ours.with_structured_output(Sum, tones=[1]), "output: 'tones'; choose from: method, "),
+        (lambda: ours.with_structured_output(Sum, tones=[1]), "output: 'tones'; "),
         (lambda: ours.with_structured_output(wrong).invoke("?"), "cannot be constrained to this schema"),
         (lambda: short.with_structured_output(Sum).invoke("?"), "but max_tokens is 3; ra"),
     ):

@@ -121,7 +121,7 @@ def test_the_list_has_our_experiments_and_the_papers_tables_and_describes_one(ca
     )
     described = call("experiment", "list", "sde_table2").out
     assert "- point: `qwen-7b.gsm8k`" in described and "- overlap: none" in described
-    assert "the nearest known one is 'sde_table" in call("experiment", "list", "sde_table").err
+    assert "did you mean 'sde_table" in call("experiment", "list", "sde_table").err
 
 
 def test_a_published_table_runs_by_name_with_another_model_and_shows_both_figures(call: Call, tmp_path: Path) -> None:

@@ -118,8 +118,8 @@ def test_a_whole_file_is_told_from_a_slice_by_the_published_count(tmp_path: Path
 
 
 def test_an_unknown_data_set_or_part_is_told_with_the_nearest(tmp_path: Path) -> None:
-    assert said("gsmk8:test.jsonl") == "unknown data set 'gsmk8'; the nearest known one is 'gsm8k'"
-    assert said("gsm8k/tets:test.jsonl") == "unknown part of gsm8k 'tets'; the nearest known one is 'test'"
+    assert said("gsmk8:test.jsonl") == "unknown data set 'gsmk8'; did you mean 'gsm8k'?"
+    assert said("gsm8k/tets:test.jsonl").startswith("unknown part of gsm8k 'tets'; did you mean 'test'? Choose from:")
     assert "cannot be read: No such file" in said(f"gsm8k:{tmp_path / 'none.jsonl'}")
 
 

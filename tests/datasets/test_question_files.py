@@ -126,7 +126,7 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
         ({"question": "?", "answer": "1"}, "unknown field 'answer'; did you mean 'target'?"),
         ({"level": 3}, "found no 'question' among 'level'"),
         ({"question": 5}, "question is 5: expected a valid string"),
-        ({"question": "?", "kind": "opt"}, "unknown kind of answer 'opt'; choose from: label, number,"),
+        ({"question": "?", "kind": "opt"}, "unknown kind of answer 'opt'; did you mean 'option'?"),
         ({"question": "1 + 1?", "target": "two"}, "$5.00; it has no kind, and was recognized as 'number'"),
         ({"question": "?", "target": "C", "kind": "option", "choices": ["a", "b"]}, "expected a letter from A to B"),
         ({"question": "?", "choices": "a|b"}, "choices is 'a|b': expected a valid list"),
@@ -206,7 +206,7 @@ def test_rows_are_chosen_by_their_columns(tmp_path: Path, where: list[str], take
 @pytest.mark.parametrize(
     ("where", "said"),
     [
-        ("subjct=1", "unknown field 'subjct'; choose from: id, kind, level, question, subject, target (--where"),
+        ("subjct=1", "unknown field 'subjct'; did you mean 'subject'? Choose from: id, kind, "),
         ("subject=logic", "no row of question file 'q.jsonl' has subject=logic"),
         ("subject<3", "line 1 of question file 'q.jsonl': subject is 'sums'; expected a number, as subject<3"),
         ("level<high", "--where is 'level<high'; expected a number after <"),
@@ -247,9 +247,12 @@ def test_columns_may_be_swapped_and_one_that_is_not_named_is_no_field(tmp_path: 
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        ("question=promt", "unknown column 'promt'; the nearest known one is 'prompt' (--column question=promt)"),
-        ("target=gold", "unknown column 'gold'; the nearest known one is"),
-        ("qestion=prompt", "unknown field of a question 'qestion'; the nearest known one is 'question'"),
+        (
+            "question=promt",
+            "unknown column 'promt'; did you mean 'prompt'? Choose from: note, prompt (--col",
+        ),
+        ("target=gold", "unknown column 'gold'; choose from: "),
+        ("qestion=prompt", "unknown field of a question 'qestion'; did you mean 'question'?"),
         ("prompt", "--column is 'prompt'; expected FIELD=COLUMN, such as question=prompt,target=gold"),
         ("id=note", "found no 'question' among 'id', 'prompt'; expected one: name its column with --column question="),
     ],

@@ -67,7 +67,7 @@ def test_rows_that_are_asked_must_suit_the_agents_and_others_need_not(tmp_path: 
         ),
         (
             {"sample": "riddles/1"},
-            "sample is 'riddles/1'; expected arithmetic, arithmetic_cipher, arithmetic_files, ",
+            "unknown sample 'riddles/1'; the nearest known one is ",
         ),
     ],
 )

@@ -89,13 +89,13 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
     [
         (
             with_keys(questions={"smple": "split"}),
-            "unknown key of questions 'smple'; the nearest known one is 'sample'",
+            "unknown key of questions 'smple'; did you mean 'sample'?",
         ),
         (
             with_keys(rows={"a": {"scheme": "debate", "temprature": 0}}),
-            "row 'a': unknown setting 'temprature'; the nearest known one is 'temperature'",
+            "row 'a': unknown setting 'temprature'; did you mean 'temperature'?",
         ),
-        (with_keys(against="alon"), "unknown row in 'against' 'alon'; the nearest known one is 'alone'"),
+        (with_keys(against="alon"), "unknown row in 'against' 'alon'; did you mean 'alone'?"),
         (with_keys(rows={"a": {"rounds": 2}}), "row 'a': it has no scheme; choose from: "),
         (with_keys(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name is used for a folder"),
         (with_keys(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),
@@ -111,11 +111,11 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
         ),
         (
             with_points(rows={"alone": {"scheme": "single", "points": ["facts2"]}}),
-            "unknown point of row 'alone' 'facts2'; the nearest known one is 'numbers2'",
+            "unknown point of row 'alone' 'facts2'; choose from: numbers1, numbers2 (exp",
         ),
         (
             with_points(points={"facts1": {"questions": {"sample": "split"}, "settings": {"roundz": 2}}}),
-            "unknown setting of point 'facts1' 'roundz'; the nearest known one is 'rounds'",
+            "unknown setting of point 'facts1' 'roundz'; did you mean 'rounds'?",
         ),
         (with_keys(floor="alone"), "'floor' is the row below all others at each point, and there are no points"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
@@ -184,7 +184,7 @@ def test_a_row_may_keep_some_documents_of_some_agents(tmp_path: Path) -> None:
         ({"agent_1": [3]}, "row 'a': question 'facts/1/0' has 2 documents for agent_1, and the row keeps number 3"),
         (
             {"agnet_1": "all"},
-            "row 'a': unknown agent among the documents 'agnet_1'; the nearest known one is",
+            "row 'a': unknown agent among the documents 'agnet_1'; did you mean 'agent_1'?",
         ),
     ],
 )

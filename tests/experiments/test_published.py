@@ -95,7 +95,7 @@ def test_questions_have_the_worked_examples_of_their_paper(tmp_path: Path) -> No
     with pytest.raises(UsageError, match=r"file of worked examples '.*' cannot be read"):
         read_experiment(tmp_path / "table.yaml")
     (tmp_path / "e.yaml").write_text("gsm8k: [One.]")
-    with pytest.raises(UsageError, match=r"unknown task in the file of worked examples 'e.yaml' 'gsm9k'; the nearest"):
+    with pytest.raises(UsageError, match=r"unknown task in the file of worked examples 'e.yaml' 'gsm9k'; did you mean"):
         read_experiment(tmp_path / "table.yaml")
 
 
@@ -184,8 +184,8 @@ def test_layers_models_and_questions_are_those_of_the_papers() -> None:
 @pytest.mark.parametrize(
     ("more", "error"),
     [
-        ({"figurs": {}}, "unknown key of 'published' 'figurs'; the nearest known one is 'figures'"),
-        ({"figures": {"a.sums": {"tow": 1}}}, "unknown row in 'figures' 'tow'; the nearest known one is 'two'"),
+        ({"figurs": {}}, "unknown key of 'published' 'figurs'; did you mean 'figures'?"),
+        ({"figures": {"a.sums": {"tow": 1}}}, "unknown row in 'figures' 'tow'; did you mean 'two'?"),
         ({"figures": {"a.sums": {"two": {"acuracy": 1}}}}, "unknown metric in 'figures' 'acuracy'"),
         ({"figures": [1]}, "figures are [1]; expected lines like "),
     ],

@@ -347,7 +347,7 @@ class Silent:
         (NoOne(), "the rule NoOne names no first speaker; expected some of: agent_1, agent_2, agent_3"),
         (
             Misled(),
-            "unknown first speaker of the rule Misled: 'agent_9'; choose from: agent_1, agent_2, agent_3",
+            "unknown first speaker of the rule Misled: 'agent_9'; did you mean 'agent_",
         ),
         (Silent(), "; expected an object of a class derived from DiscussionRule"),
     ],

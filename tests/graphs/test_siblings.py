@@ -131,7 +131,7 @@ def test_an_edit_of_a_discussion_inside_another_graph_keeps_its_replies() -> Non
     [
         ("hello", "agent_1", "the edit is 'hello'; expected a dict, like {'round': 0}"),
         ([("round", 0)], "agent_1", r"the edit is [('round', 0)]; expected a dict"),
-        ({"round": 0}, "agent_9", "as_node: unknown node 'agent_9'; the nearest known one is 'agent_2'"),
+        ({"round": 0}, "agent_9", "as_node: unknown node 'agent_9'; did you mean 'agent_2'?"),
         ({"round": 0}, ["agent_1"], "as_node: unknown node ['agent_1']"),
         ({"board": ["x" * 9999]}, "next_round", "x …; expected its fields, as the state shows them"),
     ],

@@ -50,7 +50,7 @@ def test_settings_may_be_a_dict_and_must_be_the_scheme_s_own() -> None:
     made: Any = {"agents": 3}
     assert {"agent_1", "agent_2", "agent_3"} < set(create_debate(made).nodes)
     for wrong, expected in (
-        ({"agent": 3}, "unknown field of Debate: 'agent'; the nearest known one is 'agents'"),
+        ({"agent": 3}, "unknown field of Debate: 'agent'; did you mean 'agents'?"),
         (MAD(), "the settings are MAD; this graph expects Debate"),
         ("cipher", "Debate is 'cipher': expected a valid dictionary"),
     ):
@@ -64,7 +64,7 @@ def test_settings_may_be_a_dict_and_must_be_the_scheme_s_own() -> None:
 @pytest.mark.parametrize(
     ("context", "expected"),
     [
-        ({"roundss": 1}, "unknown field of Debate: 'roundss'; the nearest known one is 'rounds'"),
+        ({"roundss": 1}, "unknown field of Debate: 'roundss'; did you mean 'rounds'?"),
         (MAD(), "the context is MAD; this graph expects settings of Debate"),
         ("nl", "the context is str; this graph expects settings of Debate"),
     ],
@@ -105,7 +105,7 @@ def test_of_another_graph_s_context_a_discussion_takes_the_settings_that_it_has(
 
 def test_what_an_assistant_cannot_have_is_refused_as_the_server_shows_it_and_its_own_keys_pass() -> None:
     make = scheme("debate").make_graph
-    for given, expected in (({"agents": -3}, "agents is -3"), ({"roundss": 1}, "unknown setting: 'roundss'; the near")):
+    for given, expected in (({"agents": -3}, "agents is -3"), ({"roundss": 1}, "unknown setting: 'roundss'; did you")):
         with pytest.raises(ValueError, match=expected) as refused:
             make({"configurable": given})
         assert isinstance(refused.value, RequestError)

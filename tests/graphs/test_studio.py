@@ -158,7 +158,7 @@ async def test_in_the_middle_of_a_discussion_another_question_and_an_odd_edit_le
     with pytest.raises(BadRequestError) as refused:
         await client.threads.update_state(thread, {"bord": []}, as_node="next_round")
 
-    assert "unknown key of the state: 'bord'; the nearest known one is 'board'" in str(refused.value)
+    assert "unknown key of the state: 'bord'; did you mean 'board'?" in str(refused.value)
     assert await client.threads.get_state(thread) == before
 
 

@@ -44,7 +44,11 @@ def test_every_field_of_every_scheme_s_form_is_described() -> None:
 @each_row(
     ("given", "expected"),
     [
-        ({**NEXT, "choises": ["1", "2"]}, "unknown key in the input: 'choises'; the nearest known one is 'choices'"),
+        ({**NEXT, "choises": ["1", "2"]}, "unknown key in the input: 'choises'; did you mean 'choices'?"),
+        (
+            {**NEXT, "protocol": "sde"},
+            "the input has 'protocol', which is a setting: settings go beside the ",
+        ),
         ("What is 1 + 1?", "the input is 'What is 1 + 1?'; expected a dict, like {'question': "),
         ({"target": "2"}, "the question is empty; give a text to discuss"),
         ({**NEXT, "choices": "AB"}, "choices is 'AB': expected a valid list"),
@@ -125,7 +129,7 @@ async def test_an_edit_of_a_key_that_the_state_has_not_is_refused() -> None:
     graph.invoke(QUESTION, THREAD, interrupt_after=["opening"])
     before = graph.get_state(THREAD)
     for edit in (graph.update_state, graph.aupdate_state):
-        with pytest.raises(UsageError, match="unknown key of the state: 'bord'; the nearest known one is 'board'"):
+        with pytest.raises(UsageError, match="unknown key of the state: 'bord'; did you mean 'board'"):
             told: Any = edit(THREAD, {"bord": []}, as_node="opening")
             await told
     assert graph.get_state(THREAD) == before

@@ -127,7 +127,7 @@ def test_what_is_as_the_graph_was_built_with_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("allow", "expected"),
     [
-        ({"modle": ["x"]}, "unknown setting that names something: 'modle'; the nearest known one is 'model'"),
+        ({"modle": ["x"]}, "unknown setting that names something: 'modle'; did you mean 'model'?"),
         ({"model": "x"}, "allow has 'x' for 'model'; expected names, or values by name"),
         ({"model": {"a": 1}}, "allow has 1 for 'model'; expected text"),
     ],

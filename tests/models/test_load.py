@@ -86,8 +86,8 @@ def test_a_model_is_unloaded_under_every_dtype_and_whoever_holds_it_may_go_on(fo
     [
         (
             "nothing",
-            "unknown model 'nothing'; give 'bundled', a name that `models list` shows, a folder with config.json and .*"
-            ", or a hub id owner/name",
+            "unknown model 'nothing'; choose from: bundled, smollm2; or give a folder with config.json and .*"
+            ", a hub id owner/name, or hosted",
         ),
         ("nobody/nothing", "model 'nobody/nothing' cannot be loaded: "),
     ],

@@ -95,7 +95,7 @@ def test_accents_that_a_language_s_stemmer_reads_are_left_to_it() -> None:
 
 
 def test_an_unknown_stemmer_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"^unknown stemmer 'portter'; choose from: .*english.*, none, .*porter"):
+    with pytest.raises(UsageError, match=r"^unknown stemmer 'portter'; did you mean 'porter'"):
         BM25Settings(stemmer="portter")
 
 

