@@ -46,8 +46,10 @@ def view(options: ViewOptions) -> None:
         except OSError as error:
             raise UsageError(f"port {options.port} cannot be used ({error.strerror}); give another --port") from error
         say(f"open http://{HOST}:{listening.getsockname()[1]}/?token={token} in a browser; Ctrl-C ends it")
-        config = uvicorn.Config(server(live, token), log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-        uvicorn.Server(config).run(sockets=[listening])
+        config = uvicorn.Config("", log_level="warning", access_log=False)
+        running = uvicorn.Server(config)
+        config.app = server(live, token, lambda: running.should_exit)
+        running.run(sockets=[listening])
 
 
 commands = Command("view", view, (ViewOptions,), GROUPS["view"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from pydantic import ValidationError
@@ -43,9 +43,9 @@ HEADERS = {
 }
 
 
-def server(live: Live, token: str) -> Starlette:
-    """Return the application."""
-    answers = _Answers(live)
+def server(live: Live, token: str, ends: Callable[[], bool]) -> Starlette:
+    """Return the application; `ends` says whether the server is to end, which pages that listen would hold up."""
+    answers = _Answers(live, ends)
     routes = [
         Route("/", answers.home),
         Route("/run", answers.run),
@@ -92,8 +92,8 @@ class _Guard:
 class _Answers:
     """What each address answers. Functions that wait for the disk run in threads."""
 
-    def __init__(self, live: Live) -> None:
-        self._live = live
+    def __init__(self, live: Live, ends: Callable[[], bool]) -> None:
+        self._live, self._ends = live, ends
 
     def home(self, request: HTTPRequest) -> Response:
         now = self._live.changes(-1)
@@ -117,7 +117,7 @@ class _Answers:
         return StreamingResponse(self._changes(since), media_type="text/event-stream")
 
     async def _changes(self, since: int) -> AsyncIterator[str]:
-        while True:
+        while not self._ends():
             now = await run_in_threadpool(self._live.changes, since)
             if now["version"] > since:
                 since = now["version"]

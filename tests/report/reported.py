@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,3 +71,43 @@ def withheld(record: DiscussionRecord) -> DiscussionRecord:
     told: Any = {**place, "role": "agent", "score": 0.83, "what": "again", "why": "the monitor scores 0.83"}
     messages = [*record.messages[:-1], first, replace(last, attempt=1)]
     return record.model_copy(update={"messages": messages, "interventions": [told]})
+
+
+PLACES = (
+    *("question", "target", "description", "origin", "model", "torch", "started", "text", "thoughts", "begun"),
+    *("public", "notes", "act", "agent", "turns", "why", "rule", "answer", "documents"),
+)
+"""Where a poisoned run has a script: keys of its log."""
+
+
+def hostile(place: str) -> str:
+    return f"{HOSTILE} in {place}"
+
+
+def poisoned(folder: Path) -> Path:
+    """A saved run with a script wherever its log has a text."""
+    asked: Question = {"question": "Who is it?", "id": hostile("id"), "kind": "text", "target": "x", "description": "x"}
+    asked["documents"] = ["x"]
+    model = ScriptedChatModel({agent: ["The answer is x."] * 9 for agent in ("agent_1", "agent_2")})
+    made = Debate(rounds=2, agents=2)
+    run = Run.start(new_manifest("debate", made, [asked], origin="x", models=model), [asked], folder)
+    run_all(run, made, run.store(), models=model)
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        for event in line.get("events", ()):
+            if event["event"] == "said":
+                event |= {"thoughts": "x", "begun": "x", "public": "x", "notes": ["x"]}
+    told = "".join(json.dumps(_poison(line, "")) + "\n" for line in lines)
+    (folder / "log.jsonl").write_text(told, encoding="utf-8")
+    return folder
+
+
+def _poison(value: Any, place: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _poison(each, key if isinstance(each, (str, list)) else "") for key, each in value.items()}
+    if isinstance(value, list):
+        return [_poison(each, place) for each in value]
+    return f"{hostile(place)} {value}" if isinstance(value, str) and place in PLACES and value not in ROLES else value
+
+
+ROLES = ("user", "system", "assistant")
