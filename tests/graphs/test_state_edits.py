@@ -161,7 +161,7 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
         "no board": ({"board": "hello"}, "the board got 'hello'; expected messages"),
         "no message": ({"board": ["hello"]}, "a message for the board is 'hello'; expected its fields"),
         "text": ({"board": [{**message, "round": "0"}]}, "in a message for the board, round is '0': expected a valid"),
-        "unknown": ({"board": [{**message, "texts": ""}]}, "unknown field of a message: 'texts'; the nearest known"),
+        "unknown": ({"board": [{**message, "texts": ""}]}, "unknown field of a message: 'texts'; did you mean"),
         "nobody": ({"board": [{**message, "agent": "eve"}]}, "unknown agent on the board: 'eve'; choose from: agent_1"),
         "later": ({"board": [{**message, "round": 7}]}, "round 7, turn 0, act 'answer', attempt 0 is later than the"),
         "round": ({"round": -5}, "in the state, round is -5; expected -1 to 100,000"),

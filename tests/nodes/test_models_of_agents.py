@@ -71,7 +71,7 @@ def test_options_of_the_protocol_may_be_one_agent_s_own(given: dict[str, Any]) -
     ("values", "line"),
     [
         ({"device": ["cpu", "cpu", "cpu"]}, "device has 3 values for 2 agents; give one for all, or one each"),
-        ({"dtype": ["int3"]}, "dtype.0 is 'int3': expected"),
+        ({"dtype": ["int3"]}, "dtype is 'int3': expected"),
         (
             {"option": {"agent_7.layers": [1]}},
             "unknown agent among the options: 'agent_7'; did you mean 'agent_",
