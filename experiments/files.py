@@ -8,6 +8,7 @@ FOLDER/ROW/pilot/        the run that measured the cost of samples, if the row i
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import uuid
 from collections.abc import Collection, Iterable, Mapping
@@ -19,7 +20,7 @@ from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError, nearest
 from sottovoce.core.files import EXPERIMENT, read_yaml, write
 from sottovoce.core.trust import Trust, lies_in
-from sottovoce.experiments.row_content import Content, plain
+from sottovoce.experiments.row_content import Content, plain, with_settings
 from sottovoce.experiments.schema import Experiment
 from sottovoce.runs.record import Results
 from sottovoce.runs.run import Run, load_run
@@ -37,35 +38,35 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("**/*.yaml")) if path.parent.name != "examples"}
 
 
-def read_experiment(path: Path, limit: int | None = None, data: Path = DATA, model: str | None = None) -> Experiment:
+def read_experiment(
+    path: Path, limit: int | None = None, data: Path = DATA, settings: Mapping[str, JSONValue] | None = None
+) -> Experiment:
     """Return the experiment in a file or in the folder of an experiment, with absolute paths.
 
     Args:
         path: The file or folder.
         limit: Replaces the file's own limit for each source of questions.
         data: The folder that the file calls `{data}`.
-        model: Replaces the models of all agents.
+        settings: Settings of all rows, whatever the file sets.
 
     Raises:
         UsageError: the file cannot be read, or something in it is wrong.
     """
     path = path / EXPERIMENT if path.is_dir() else path
-    content = _filled(read_yaml(path, KIND, "rows: {alone: {scheme: single}}"), str(data.resolve()), model)
-    if model is not None and isinstance(content.get("settings") or {}, dict):
-        content["settings"] = {**(content.get("settings") or {}), "model": model}
+    content = _filled(read_yaml(path, KIND, "rows: {alone: {scheme: single}}"), str(data.resolve()))
+    resolved = _resolved(content, path.parent.resolve(), limit)
     try:
-        return Experiment.model_validate(_resolved(content, path.parent.resolve(), limit))
+        return Experiment.model_validate(with_settings(resolved, settings) if settings else resolved)
     except UsageError as error:
         raise UsageError(f"{error} ({KIND} {str(path)!r})") from error
 
 
-def _filled(value: JSONValue, data: str, model: str | None) -> JSONValue:
-    """Return the value with the folder of data sets in place of `{data}`, and with this model, if any."""
+def _filled(value: JSONValue, data: str) -> JSONValue:
+    """Return the value with the folder of data sets in place of `{data}`."""
     if isinstance(value, Mapping):
-        filled = {name: _filled(item, data, model) for name, item in value.items()}
-        return {**filled, "model": model} if model and "model" in filled else filled
+        return {name: _filled(item, data) for name, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, data, model) for item in value]
+        return [_filled(item, data) for item in value]
     return value.replace("{data}", data) if isinstance(value, str) else value
 
 
@@ -137,6 +138,27 @@ def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
             )
     for name, row in experiment.rows.items():  # `probe_from` names an earlier row: see `Experiment`
         trust.check_paths(row.settings.model_copy(update={"probe_from": ""}), f"row {name!r}", folder)
+
+
+def check_data(experiment: Experiment, names: Collection[str]) -> None:
+    """Check that the question files of these rows are here.
+
+    Raises:
+        UsageError: names the first missing file, and the rows whose files are here.
+    """
+    chosen = dict.fromkeys(experiment.rows[name].point for name in experiment.runs_of(names))
+    missing = {
+        point: source.file
+        for point in chosen
+        for source in (experiment.points[point].questions if point else experiment.questions)
+        if source.file is not None and not source.file.exists()
+    }
+    if not missing or "" in missing:
+        return  # without points, the error of the file says it all
+    here = " ".join(f"--rows {shlex.quote(f'*.{point}')}" for point in chosen if point not in missing)
+    first, rest = str(next(iter(missing.values()))), f", or run the rows whose data are here: {here}" if here else ""
+    lacking = f"{len(missing)} of {len(chosen)} points have no data here, the first is {first!r}"
+    raise UsageError(f"{lacking}; put it there, or give its folder as --data{rest}")
 
 
 def save(content: Content, folder: Path, points: Collection[str] = ()) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.graphs import SCHEMES, scheme
-from sottovoce.nodes.option_groups import named
+from sottovoce.nodes.option_groups import OF_PROTOCOL, named
 
 NAME = re.compile(r"[\w-][\w.-]*")
 """The name of a row or a point, which is also part of a folder's name."""
@@ -52,6 +52,35 @@ def expanded(content: Content) -> Content:
     for label, settings in by_point.items():
         _check_names(settings, known, f"setting of point {label!r}", "settings have a seed")
     return {**content, "rows": rows, **({"points": points} if points else {})}
+
+
+def with_settings(content: Content, settings: Content) -> Content:
+    """Return the content of a file with these settings for all rows, and in place of what rows, points and `where` set.
+
+    A protocol's option is set for all rows only if no row sets it: rows under other protocols do not have it. A name
+    that is no setting is left to `expanded`, which refuses it.
+    """
+    given, replaced = {plain(name): value for name, value in settings.items()}, set[str]()
+
+    def put(part: JSONValue) -> JSONValue:
+        if not isinstance(part, Mapping):
+            return part
+        own = {name for name in map(plain, part) if name in given and name not in (*ROW_KEYS, "rows")}
+        replaced.update(own)
+        return {name: given[plain(name)] if plain(name) in own else value for name, value in part.items()}
+
+    def put_each(parts: JSONValue) -> JSONValue:
+        return {name: put(part) for name, part in parts.items()} if isinstance(parts, Mapping) else parts
+
+    found = {**content, "settings": put(content.get("settings") or {}), "rows": put_each(content.get("rows"))}
+    if isinstance(points := content.get("points"), Mapping):
+        found["points"] = {name: put_each(point) if point else point for name, point in points.items()}
+    if isinstance(where := content.get("where"), list):
+        found["where"] = [*map(put, where)]
+    common = {name: value for name, value in given.items() if name not in replaced.intersection(OF_PROTOCOL)}
+    if isinstance(found["settings"], Mapping):
+        found["settings"] = {**found["settings"], **common}
+    return found
 
 
 def run_name(row: str, point: str) -> str:

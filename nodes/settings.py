@@ -50,7 +50,7 @@ def pairs(value: JSONValue, info: ValidationInfo) -> JSONValue:
     split = [str(text).partition("=") for text in value]
     if wrong := next((text for text, (_, sign, _) in zip(value, split, strict=True) if not sign), None):
         agents = ", or AGENT.NAME=VALUE for one agent" if info.field_name == "option" else ""
-        raise UsageError(f"{info.field_name} is {wrong!r}; expected NAME=VALUE{agents}")
+        raise UsageError(f"{str(info.field_name).strip('_')} is {wrong!r}; expected NAME=VALUE{agents}")
     return {name: _plain(value) for name, _, value in split}
 
 

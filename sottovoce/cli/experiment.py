@@ -5,19 +5,20 @@ Nothing here imports torch or langgraph before something runs: the command line 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from sottovoce.analysis.statistics import check_installed, mean, share
 from sottovoce.channels import PROTOCOLS
 from sottovoce.cli.command import Commands, SchemeCommands
 from sottovoce.cli.options import OutputFiles, argument
 from sottovoce.cli.schemes import first_look, pull_missing
-from sottovoce.core.any_types import Untyped
+from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.bounds import Agents, Count, Few, Rounds
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.files import EXPERIMENT, check_folder
@@ -26,7 +27,7 @@ from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.graphs import scheme as scheme_named
-from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings import Settings, pairs
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs.limits import Limits, resumable
 from sottovoce.runs.run_directory import runs_folder
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 
 commands = Commands("experiment")
 LONGEST = 100
-"""Letters of a description in the list."""
+"""Letters of a description in the list, and of what a folder's name says of changes."""
+UNSAFE = re.compile(r"[^\w.-]+")
+"""What a folder's name does not have."""
 NAMED = 20
 """Maximum number of runs that are named as not started."""
 TRIALS = "temperatures | score | 95 %"
@@ -62,7 +65,12 @@ class ExperimentOptions(Checked):
     )
     limit: Count | None = Field(default=None, ge=1, description="Ask only this many questions, from the first.")
     data: Path = Field(default=Path("data"), description="Folder of data sets, which a file calls {data}.")
-    model: str | None = Field(default=None, description="Use this model instead of the file's, for all agents.")
+    model: str | None = Field(default=None, description="As --set model=MODEL, for all agents.")
+    set_: Annotated[dict[str, Keywords], BeforeValidator(pairs)] = Field(
+        default={},
+        alias="set",
+        description="NAME=VALUE: a setting of all rows, in place of the file's: --set model=smollm2.",
+    )
     save: Path | None = Field(
         default=None, description="Save it in this folder, not with the other runs under the file's name."
     )
@@ -112,7 +120,7 @@ def run(options: ExperimentOptions, outputs: OutputFiles, limits: Limits, trust:
     # Late: langgraph takes a second, and torch more if a row has to run.
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.cli.run_tables import show_findings
-    from sottovoce.experiments.files import check_trusted, read_experiment, shipped
+    from sottovoce.experiments.files import check_data, check_trusted, read_experiment, shipped
     from sottovoce.experiments.runner import RowRunner, run_experiment
     from sottovoce.report.paper import Files
     from sottovoce.runs.runner import check_failures
@@ -122,11 +130,14 @@ def run(options: ExperimentOptions, outputs: OutputFiles, limits: Limits, trust:
     ours = None if options.file.exists() else shipped().get(str(options.file))
     file = ours or options.file
     again = file.is_dir()
-    few = f"-limit-{options.limit}" if options.limit else ""
-    folder = options.save or (file if again else runs_folder() / f"{file.stem}{few}")
+    changed = {**({"limit": options.limit} if options.limit else {}), **options.set_}
+    suffix = "".join(f"-{name}-{value}" for name, value in changed.items())
+    folder = options.save or (file if again else runs_folder() / f"{file.stem}{UNSAFE.sub('-', suffix)[:LONGEST]}")
     if folder != file:
         check_folder(folder, "--save", EXPERIMENT)
-    experiment = read_experiment(file, options.limit, options.data, options.model)
+    settings = {**({"model": options.model} if options.model else {}), **options.set_}
+    experiment = read_experiment(file, options.limit, options.data, settings)
+    check_data(experiment, options.rows)
     if ours is None:
         check_trusted(experiment, file if again else file.parent, trust)
     with resumable(f"all messages are saved in {str(folder)!r}"):

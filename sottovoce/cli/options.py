@@ -126,9 +126,10 @@ def parameters(models: tuple[type[BaseModel], ...]) -> list[Argument | Option]:
                 continue
             title = "" if with_settings and name in FIRST else model.model_config.get("title") or ""
             title = heading(name) or "" if of_settings else title
-            options.append(Option(name, info, title, not with_settings or title not in RARE or name in COMMON))
+            option = Option(name, info, title, not with_settings or title not in RARE or name in COMMON)
             if isinstance(extra, dict) and extra.get("worlds"):
-                options[-1].hidden = not plays  # elsewhere it is still taken, and refused with the reason
+                option.hidden = not plays  # elsewhere it is still taken, and refused with the reason
+            options.append(option)
         if of_settings:
             file = FieldInfo(annotation=Path | None, default=None, description=FILE_HELP)
             options.append(Option(FILE, file, "", True))

@@ -182,7 +182,7 @@ def _markdown(content: Findings) -> str:
         return _by_span(text, lambda code: f"`{code}`".replace("|", r"\|"), lambda plain: SPECIAL.sub(r"\\\1", plain))
 
     blocks = []
-    for part in filter(None, content.parts):
+    for part in (part for part in content.parts if part):
         if isinstance(part, str):
             blocks.append("\n".join(_item(line, cell) for line in part.splitlines()))
         else:
@@ -197,7 +197,7 @@ def _item(line: str, cell: Callable[[str], str]) -> str:
 
 def _latex(content: Findings) -> str:
     blocks = [r"% in the preamble: \usepackage{booktabs}"]
-    for part in filter(None, content.parts):
+    for part in (part for part in content.parts if part):
         blocks.append(_paragraphs(part) if isinstance(part, str) else _tabular(part))
     return "\n\n".join(blocks) + "\n"
 

@@ -9,6 +9,7 @@ import pytest
 from sottovoce.models import unload
 from sottovoce.runs.run_directory import runs_folder
 from tests.cli.conftest import Call, Models
+from tests.shared import shared
 from tests.support import tiny_model, tiny_tokenizer
 
 TABLE = """
@@ -160,3 +161,24 @@ def test_questions_under_columns_of_their_own_are_asked_and_without_targets_that
     assert named.err.splitlines()[1].startswith(f"alone: {unscored}")
     assert "no question" not in scored.err and "0.0% right of 2" in scored.err
     assert typed.err.startswith(unscored) and '"1 + 1?"' not in typed.err
+
+
+def test_real_questions_of_a_papers_table_on_a_model_of_ones_own_stand_beside_its_figures(
+    call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "gsm8k").mkdir()
+    (tmp_path / "gsm8k" / "test.jsonl").symlink_to(shared("datasets/gsm8k_test_first200.jsonl"))
+    roomy = tmp_path / "roomy"  # the paper's worked examples are long
+    tiny_model(max_position_embeddings=4096).save_pretrained(roomy)
+    tiny_tokenizer().save_pretrained(roomy)
+    own = ("--set", f"model={roomy}", "--set", "max_tokens=4", "--set", "layers=[0]", "--data", tmp_path)
+    table = ("experiment", "run", "sde_table2", "--limit", 1, *own)
+
+    refused = call(*table)
+    answer = call(*table, "--rows", "nl.qwen-7b.gsm8k", "--to", tmp_path / "table.tex")
+
+    assert refused.code == 2 and "9 of 12 points have no data here, the first is" in refused.err
+    assert "or run the rows whose data are here: --rows '*.qwen-7b.gsm8k' --rows '*.llama-8b.gsm8k'" in refused.err
+    assert answer.code == 0 and "| `nl` | qwen-7b.gsm8k | accuracy | 0.9061 | 0 |" in answer.out
+    assert r"\texttt{nl} & qwen-7b.gsm8k & accuracy & 0.9061 & 0 &" in (tmp_path / "table.tex").read_text()
+    assert "sde_table2-limit-1-model-" in answer.out.splitlines()[-1]

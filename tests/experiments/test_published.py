@@ -213,14 +213,27 @@ def test_where_gives_settings_to_some_rows_at_some_points() -> None:
 
 
 def test_another_model_and_another_folder_of_data_replace_those_of_a_file(tmp_path: Path) -> None:
-    experiment = read_experiment(shipped()["rogue_table3"], 2, data=tmp_path, model="bundled")
+    experiment = read_experiment(shipped()["rogue_table3"], 2, data=tmp_path, settings={"model": "bundled"})
 
     row = experiment.rows["single.qwen-72b.asym"].settings
     assert (row.model, row.watch[0]) == (["bundled"], str(tmp_path / "monitors/accuser.json"))
     (source,) = experiment.points["qwen-72b.asym"].questions
     assert (source.limit, source.printed) == (2, 180)
-    (two,) = read_experiment(shipped()["cmd_figure5"], model="bundled").points.values()
+    (two,) = read_experiment(shipped()["cmd_figure5"], settings={"model": "bundled"}).points.values()
     assert two.settings["model"] == "bundled"
+
+
+def test_a_setting_replaces_those_of_a_file_and_a_protocols_option_only_where_the_file_has_it() -> None:
+    settings = {"model": "bundled", "max-tokens": 9, "layers": [1]}
+
+    rows = read_experiment(shipped()["sde_table2"], settings=settings).rows
+
+    assert {(*row.settings.model, row.settings.max_tokens) for row in rows.values()} == {("bundled", 9)}
+    layers = {row.name: row.settings.layers for row in rows.values()}
+    assert (layers["sde"], layers["nl"], layers["cipher"]) == ((1,), (), ())
+    for wrong in ("modle", "scheme", "rows"):
+        with pytest.raises(UsageError, match=f"unknown setting of all rows '{wrong}'"):
+            read_experiment(shipped()["sde_table2"], settings={wrong: "x"})
 
 
 # Published beside obtained
