@@ -38,7 +38,7 @@ from sottovoce.runs.runner import run_all, start_run
 
 
 class Request(Checked):
-    """What the page's form asks for: names that this program knows, and texts."""
+    """A request of the page's form: names that this program knows, and texts."""
 
     model_config = ConfigDict(title="Form")
 
@@ -54,7 +54,7 @@ class Listed:
     """A run in the list of a page."""
 
     folder: Path
-    entry: JSON
+    about: JSON
     """What the page shows of it."""
     version: int = 0
     growing: GrowingRun | None = None
@@ -82,21 +82,21 @@ class Live:
 
             for name, run in reversed(gathered(names).runs.items()):  # the page shows the last one first
                 assert run.folder is not None, "read from there"
-                self.runs.append(Listed(run.folder, _entry(name, run)))
+                self.runs.append(Listed(run.folder, _about(name, run)))
                 self._read(len(self.runs) - 1, run)
         else:
             for folder in run_directory.saved_runs():
                 self.runs.append(Listed(folder, _unread(folder)))
             for number, listed in enumerate(self.runs):
-                if listed.entry["status"] == "running" or number == len(self.runs) - 1:
-                    with suppress(SottovoceError):  # its entry says that it is damaged
+                if listed.about["status"] == "running" or number == len(self.runs) - 1:
+                    with suppress(SottovoceError):  # its row says that it is damaged
                         self._read(number, load_run(listed.folder))
 
     def changes(self, since: int) -> JSON:
-        """Read on in the logs, and return what changed after a version: entries of runs, and rows of discussions."""
+        """Read on in the logs, and return what changed after a version: rows of runs, and rows of discussions."""
         with self._lock:
             self._follow()
-            runs = [[number, each.entry] for number, each in enumerate(self.runs) if each.version > since]
+            runs = [[number, each.about] for number, each in enumerate(self.runs) if each.version > since]
             rows = [[number, each] for number, each in enumerate(self.rows) if each["v"] > since]
             return {"version": self.version, "runs": runs, "rows": rows}
 
@@ -115,7 +115,7 @@ class Live:
             listed = items(growing.run.records[key], self._tensors)
             return {"row": self.rows[number], "items": listed, "words": [words, self.words.texts[words:]]}
 
-    def found(self, words: str) -> list[int]:
+    def search(self, words: str) -> list[int]:
         """Return the discussions in which a text occurs."""
         with self._lock:
             return [number for number in range(len(self.rows)) if self._holds(number, words.lower())]
@@ -131,7 +131,7 @@ class Live:
         listed.growing, listed.store = GrowingRun(run), run.store()
         for key in run.records:
             self._change(number, key)
-        self._tell(number, _entry(listed.entry["name"], run))
+        self._announce(number, _about(listed.about["name"], run))
 
     def _change(self, number: int, key: Key) -> None:
         """Give a discussion its row; one that nobody has begun gets none yet."""
@@ -147,10 +147,10 @@ class Live:
             self.rows.append({})
         self.rows[at] = {**row(record, number, len(items(record, None))), "v": self.version}
 
-    def _tell(self, number: int, entry: JSON) -> None:
-        if entry != self.runs[number].entry or not self.runs[number].version:
+    def _announce(self, number: int, about: JSON) -> None:
+        if about != self.runs[number].about or not self.runs[number].version:
             self.version += 1
-            self.runs[number].entry, self.runs[number].version = entry, self.version
+            self.runs[number].about, self.runs[number].version = about, self.version
 
     def _follow(self) -> None:
         known = {listed.folder for listed in self.runs}
@@ -164,16 +164,16 @@ class Live:
             try:
                 for key in listed.growing.grow():
                     self._change(number, key)
-                self._tell(number, _entry(listed.entry["name"], listed.growing.run))
+                self._announce(number, _about(listed.about["name"], listed.growing.run))
             except (OSError, SottovoceError) as error:
                 listed.growing.run.status = "stopped"
-                self._tell(number, {**listed.entry, "status": "gone" if isinstance(error, OSError) else "damaged"})
+                self._announce(number, {**listed.about, "status": "gone" if isinstance(error, OSError) else "damaged"})
 
     def _add(self, folder: Path) -> int:
         if (number := next((n for n, listed in enumerate(self.runs) if listed.folder == folder), None)) is not None:
             return number
         run = load_run(folder)
-        self.runs.append(Listed(folder, _entry(folder.name, run)))
+        self.runs.append(Listed(folder, _about(folder.name, run)))
         self._read(len(self.runs) - 1, run)
         return len(self.runs) - 1
 
@@ -214,10 +214,10 @@ class Live:
         except BaseException:
             self._busy = False
             raise
-        Thread(target=self._hold, args=(number, run, settings), daemon=True).start()
+        Thread(target=self._run, args=(number, run, settings), daemon=True).start()
         return number
 
-    def _hold(self, number: int, run: Run, settings: Settings) -> None:
+    def _run(self, number: int, run: Run, settings: Settings) -> None:
         trouble = ""
         try:
             run_all(run, settings, run.store())
@@ -226,15 +226,15 @@ class Live:
         with self._lock:
             self._busy = False
             if trouble:
-                self._tell(number, {**self.runs[number].entry, "trouble": trouble})
+                self._announce(number, {**self.runs[number].about, "trouble": trouble})
 
 
-def _entry(name: str, run: Run) -> JSON:
+def _about(name: str, run: Run) -> JSON:
     return about_run(name, run.manifest, run.status)
 
 
 def _unread(folder: Path) -> JSON:
-    """Return the entry of a run of which only the first and the last line are read."""
+    """Return what the list shows of a run of which only the first and the last line are read."""
     try:
         end = last_line(folder).get("line")
         status = end if end in ("done", "stopped") else "running" if in_use(folder) else "stopped"

@@ -33,8 +33,6 @@ HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
 PAUSE = 0.5
 """Seconds between two looks at the logs."""
-LONGEST = 1_000_000
-"""Bytes of a request for a run."""
 HEADERS = {
     "Content-Security-Policy": f"{policy(live=True)}; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",  # the address has the token
@@ -50,7 +48,7 @@ def server(live: Live, token: str, ends: Callable[[], bool]) -> Starlette:
         Route("/", answers.home),
         Route("/run", answers.run),
         Route("/discussion", answers.discussion),
-        Route("/found", answers.found),
+        Route("/search", answers.search),
         Route("/events", answers.events),
         Route("/start", answers.start, methods=["POST"]),
     ]
@@ -90,7 +88,7 @@ class _Guard:
 
 
 class _Answers:
-    """What each address answers. Functions that wait for the disk run in threads."""
+    """The answers at each address. Starlette runs functions that wait for the disk in threads."""
 
     def __init__(self, live: Live, ends: Callable[[], bool]) -> None:
         self._live, self._ends = live, ends
@@ -98,7 +96,7 @@ class _Answers:
     def home(self, request: HTTPRequest) -> Response:
         now = self._live.changes(-1)
         about = {"title": "Sottovoce", "unfinished": "", "discussions": [], "words": [], "version": now["version"]}
-        shown = {"listed": [entry for _, entry in now["runs"]], "index": [each for _, each in now["rows"]]}
+        shown = {"listed": [about for _, about in now["runs"]], "index": [each for _, each in now["rows"]]}
         return HTMLResponse(page(live=True, **about, **shown, **self._live.offer()))
 
     def run(self, request: HTTPRequest) -> Response:
@@ -109,8 +107,8 @@ class _Answers:
         number = _number(request, "d", len(self._live.rows))
         return JSONResponse(self._live.discussion(number, _number(request, "words")))
 
-    def found(self, request: HTTPRequest) -> Response:
-        return JSONResponse(self._live.found(request.query_params.get("words", "")))
+    def search(self, request: HTTPRequest) -> Response:
+        return JSONResponse(self._live.search(request.query_params.get("words", "")))
 
     async def events(self, request: HTTPRequest) -> Response:
         since = _number(request, "since")
@@ -127,13 +125,8 @@ class _Answers:
             await asyncio.sleep(PAUSE)
 
     async def start(self, request: HTTPRequest) -> Response:
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > LONGEST:
-                raise UsageError(f"the request has more than {LONGEST:,} bytes; shorten its documents")
         try:
-            asked = Request.model_validate_json(body)
+            asked = Request.model_validate_json(await request.body())
         except ValidationError as error:
             raise UsageError(first_wrong(error, "the request")) from error
         return JSONResponse({"run": await run_in_threadpool(self._live.start, asked)})

@@ -41,7 +41,7 @@ from sottovoce.nodes.state import Intervened
 from sottovoce.prompts import kinds
 from sottovoce.report import blocks, describe
 from sottovoce.report.blocks import Block
-from sottovoce.report.heard import by_place, heard
+from sottovoce.report.hearing_edges import hearing_edges
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
@@ -121,7 +121,7 @@ class _Says:
         self._record, self._tensors = record, tensors
         self._prompts = {prompt.place: prompt.turns for prompt in record.prompts}
         self._said = describe.by_act(record.messages)
-        self._heard_by, self._had_heard = by_place(heard(record) if tensors else ())
+        self._edges = hearing_edges(record) if tensors else []
         self._acted: dict[Place, list[Intervened]] = {}
         for entry in record.interventions:
             self._acted.setdefault(Place(**{name: entry[name] for name in Place._fields}), []).append(entry)  # type: ignore[literal-required]  # a Place's fields are among its keys
@@ -149,11 +149,16 @@ class _Says:
             "mark": self._mark(message),
         }
         prompt = [[role, text] for role, text in self._prompts.get(message.place, [])]
-        edges = {
-            "heard": [[each.before.agent, _when(each.before), each.form] for each in self._heard_by[message.place]],
-            "had": [[each.said.agent, _when(each.said), each.form] for each in self._had_heard[message.place]],
+        place, edges = message.place, self._edges
+        heard = [[each.before.agent, _when(each.before), each.form] for each in edges if each.message.place == place]
+        had = [[each.message.agent, _when(each.message), each.form] for each in edges if each.before.place == place]
+        more = {
+            **marks,
+            "heard": heard,
+            "had": had,
+            "asked": prompt,
+            "tokens": self._tensors and self._tensors.of(message),
         }
-        more = {**marks, **edges, "asked": prompt, "tokens": self._tensors and self._tensors.of(message)}
         return item | {name: value for name, value in more.items() if value}
 
     def _mark(self, message: Message) -> str:

@@ -42,7 +42,7 @@ function changed(now) {
 
 source = {
   items: (d) => { bring(d).catch(trouble); return []; },
-  search: (words) => asked("found", { words }),
+  search: (words) => asked("search", { words }),
   open: (n) => asked("run", { n, since: version }).then(changed).catch(trouble),
 };
 
