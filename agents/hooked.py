@@ -69,7 +69,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
         made = isinstance(arguments, dict) and arguments.get("preloaded") is not None
         if made and any(arguments.get(name) not in unset for name, unset in OF_ENGINES.items()):
             named = ", ".join(f"`{name}`" for name in OF_ENGINES)
-            raise UsageError(f"{named} make an engine, and a loaded model has one; give them to `load`")
+            raise UsageError(f"{named} configure an engine, and a loaded model has one; pass them to `load`")
         return arguments
 
     def __copy__(self) -> Self:

@@ -90,7 +90,7 @@ class Tools:
             return None
         for name in ("response_format", "prefill"):
             if options.get(name):
-                raise UsageError(f"a call has tools and {name}; a tool call has a form of its own; leave one out")
+                raise UsageError(f"a call has tools and {name}; a tool call has its own format; leave one out")
         tools: Any = options["tools"]  # Any: plain JSON by `bound`
         with_tools = loaded.varied(chat=loaded.chat.with_tools(tools))
         return cls(with_tools, tools, options.get("tool_choice", "auto"))

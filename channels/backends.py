@@ -42,7 +42,7 @@ class Remote:
         except (ImportError, ValueError, OSError) as error:
             known = "install its package, or give a folder or a LangChain ByteStore"
             raise UsageError(
-                f"payloads cannot lie at {without_password(address)!r}: {first_line(error)}; {known}"
+                f"payloads cannot be stored at {without_password(address)!r}: {first_line(error)}; {known}"
             ) from error
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:

@@ -70,11 +70,11 @@ class KV(Protocol):
         if not self.origins:
             kept = options.keep if isinstance(options.keep, str) else self.keeps
             raise UsageError(
-                f"carry {options.carry or self.carry} and keep {kept} leave nothing to hand over under {self.name}; "
-                "choose others"
+                f"with carry {options.carry or self.carry} and keep {kept}, {self.name} has nothing to hand over; "
+                "choose other values"
             )
         if options.layers and options.layer_share < 1:
-            raise UsageError("layers names the layers, and layer_share chooses them; leave one out")
+            raise UsageError("layers and layer_share both choose the layers; give only one")
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -218,7 +218,7 @@ class KV(Protocol):
             loaded.network.check_handing_over()
         except ModelError as error:
             raise ProtocolError(
-                f"{self.name} cannot hand keys and values of {loaded.name!r} over: {error}",
+                f"{self.name} cannot hand over keys and values of {loaded.name!r}: {error}",
                 "use nl, cipher or sde, or carry its edges in words with --fallback nl",
             ) from error
 

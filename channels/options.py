@@ -67,7 +67,7 @@ class ProtocolOptions(Checked):
     """Options of every protocol."""
 
     compat: CompatName = Field(
-        default="paper", description="Where they differ, follow the papers or their published code."
+        default="paper", description="Follow the papers, or their published code where it differs."
     )
     probe: Probe = Field(
         default="none",
@@ -152,9 +152,9 @@ class CipherOptions(LatentOptions):
     @model_validator(mode="after")
     def _bridged_as_it_is(self) -> Self:
         if self.bridge and self.probe != "none":
-            raise UsageError(f"probe {self.probe!r} replaces what goes between equal vocabularies; leave out bridge")
+            raise UsageError(f"probe {self.probe!r} needs equal vocabularies; leave out bridge")
         if self.bridge and self.compresses:
-            raise UsageError("a bridge carries means as they are; leave out carry_as and keep")
+            raise UsageError("a bridge cannot compress means; leave out carry_as and keep")
         return self
 
 
@@ -183,7 +183,7 @@ class StateOptions(LayerOptions):
         default=1.0,
         ge=0,
         allow_inf_nan=False,
-        description="sde, hidden: factor on states added to the reader's; 1 as in the paper, 0 adds nothing.",
+        description="sde, hidden: factor on the states that are added; 1 as in the paper, 0 adds nothing.",
     )
     allow_other_weights: bool = Field(
         default=False, description="sde, hidden: let models of equal shape exchange states."
@@ -202,7 +202,7 @@ class CacheOptions(LayerOptions):
         default=1.0,
         gt=0,
         le=1,
-        description="kv, thoughts: share of layers to hand over; of all others only one position.",
+        description="kv, thoughts: share of layers to hand over; of the others only the first position is sent.",
     )
     layer_alpha: float = Field(
         default=1.0,
@@ -218,14 +218,14 @@ class CacheOptions(LayerOptions):
     )
     place: PlaceOfCache = Field(
         default="before",
-        description="kv, thoughts: keys and values stand before the prompt, or in place of the quoted words.",
+        description="kv, thoughts: put keys and values before the prompt, or in place of the quoted words.",
     )
 
 
 class ThoughtsOptions(CacheOptions):
     """Options of `thoughts`."""
 
-    latent_steps: Few = Field(default=10, ge=0, description="thoughts: latent steps before a message.")
+    latent_steps: Few = Field(default=10, ge=0, description="thoughts: number of latent steps before a message.")
     realign: bool = Field(
         default=False,
         description="thoughts: map states to input embeddings by least squares; otherwise only their length is set.",
@@ -238,14 +238,16 @@ class GraftOptions(HeardOptions):
     layer_from: Few | None = Field(
         default=None,
         ge=1,
-        description="graft: decoder layer, 0-based, that the state enters in the sender. "
+        description="graft: decoder layer (0-based) whose input is taken from the sender. "
         "If not set: at 26/32 of the depth.",
     )
     layer_to: Few | None = Field(
         default=None,
         ge=1,
-        description="graft: decoder layer, 0-based, that it enters in the receiver. If not set: at 26/32 of the depth.",
+        description="graft: decoder layer (0-based) whose input is changed in the receiver. If not set: at 26/32 "
+        "of the depth.",
     )
     merge: Merge = Field(
-        default="replace", description="graft: it replaces the receiver's state, is added to it, or averaged with it."
+        default="replace",
+        description="graft: how it changes the receiver's state: replace it, add to it (sum), or average both (mean).",
     )

@@ -60,7 +60,7 @@ def check_for(tensors: Tensors, layers: Sequence[int], *, loaded: LoadedModel, s
         PayloadError: the payload is not what its label says.
     """
     for wrong in _unfit(tensors, layers, loaded, same, shared):
-        raise PayloadError(f"payload does not fit {loaded.name!r}, whose it is by its label: {wrong}; run again")
+        raise PayloadError(f"payload does not fit {loaded.name!r}, which its label names: {wrong}; run again")
 
 
 def check_tokens(tensors: Tensors, tokens: int) -> None:

@@ -148,5 +148,5 @@ def _of_the_same_kind(payload: Payload, donor: Payload, loaded: LoadedModel) -> 
             )
     if payload.positions is None and payload.states is None and donor.rows_over(loaded.table) is None:
         said = donor.label
-        raise UsageError(f"the donor {said.text!r} of {said.model!r} has no row that {loaded.name!r} reads")
+        raise UsageError(f"the donor {said.text!r} of {said.model!r} has no embedding that {loaded.name!r} reads")
     return donor

@@ -119,7 +119,7 @@ class Graft(Protocol):
     def check_options(self) -> None:
         """Refuse a share of tokens: one state is carried."""
         if self.options.keep != 1:
-            raise UsageError("graft carries one state, of which no part can be left out; leave out keep")
+            raise UsageError("graft carries a single state, which keep cannot shorten; leave it out")
 
     @property
     def silent(self) -> bool:

@@ -193,7 +193,7 @@ class PayloadStore:
             UsageError: the payloads are not stored in a folder.
         """
         if self._shared is not None:
-            raise UsageError(f"payloads lie in {self.place}; expected a folder")
+            raise UsageError(f"payloads are stored in {self.place}; expected a folder")
         return Path(str(self._origin))
 
     @property

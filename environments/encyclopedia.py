@@ -114,6 +114,6 @@ def open_encyclopedia(where: str = "") -> BM25Index:
     from sottovoce.retrievers.bm25 import BM25Index  # late: a command's help needs no index
 
     if where:
-        raise UsageError(f"encyclopedia:{where} does not exist; there is one: encyclopedia")
+        raise UsageError(f"encyclopedia:{where} does not exist; use encyclopedia")
     passages = (Passage(article.title, article.text, article.title) for article in encyclopedia().articles)
     return BM25Index.build(passages, source="encyclopedia")

@@ -84,14 +84,12 @@ class Source(Keyed):
     column: Annotated[dict[str, str], BeforeValidator(columns_of)] = Field(
         default={}, description="Columns of the file by field, as --column: {question: prompt, target: gold}."
     )
-    where: Annotated[list[str], ONE_OR_MORE] = Field(
-        default=[], description="Which rows of the file to take, as --where."
-    )
+    where: Annotated[list[str], ONE_OR_MORE] = Field(default=[], description="Rows of the file to use, as --where.")
     limit: Count | None = Field(default=None, ge=1, description="Maximum number of questions, as --limit.")
     shuffle: Seed | None = Field(default=None, description="Seed for shuffling the file's rows with Python's random.")
     printed: Count | None = Field(default=None, description="The file's own limit, if --limit replaced it.")
     skip: Count = Field(default=0, ge=0, description="Number of rows to skip at the start of the file, as --skip.")
-    kind: KindName | None = Field(default=None, description="The kind of rows that name none, as --kind.")
+    kind: KindName | None = Field(default=None, description="Kind of answer for rows that name none, as --kind.")
     task_description: str | None = Field(default=None, description="The task, shown before the question.")
     task_answer: str | None = Field(default=None, description="Request for an answer, instead of the kind's.")
     task_demonstration: list[str] = Field(default=[], description="Worked examples, as one text each.")
@@ -117,7 +115,7 @@ class Matched(Keyed):
 
     model_config = ConfigDict(title="matched")
 
-    row: str = Field(description="An earlier row.")
+    row: str = Field(description="Name of the earlier row whose cost is matched.")
     by: Currency = Field(default="flops", description="flops, or tokens (read and not reused, plus written).")
 
 
@@ -167,7 +165,7 @@ class Published(Keyed):
     best_of: dict[str, list[str]] = Field(default={}, description="Rows of the table that are the best of several.")
     missing: dict[str, str] = Field(default={}, description="Rows that cannot run here, and why.")
     figures: dict[str, dict[str, dict[str, Figure]]] = Field(
-        default={}, description="By point, row and metric; a figure without a metric belongs to the first one."
+        default={}, description="Printed figures by point, row and metric; without a metric they are of the first one."
     )
 
     @field_validator("figures", mode="before")
@@ -268,7 +266,7 @@ class Experiment(Keyed):
             if name is not None and name not in names:
                 raise UsageError(nearest(f"row in {key!r}", name, names))
         if self.floor is not None and not self.points:
-            raise UsageError("'floor' is the row below all others at each point, and there are no points; drop it")
+            raise UsageError("'floor' is compared at each point, and there are no points; drop it")
         if self.published is not None:
             self._check_figures(self.published, names)
         earlier = dict[str, FileRow]()

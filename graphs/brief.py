@@ -88,7 +88,7 @@ class Brief(Controlled):
     def _hears_senders(self) -> Brief:
         if self.control == "own":
             raise UsageError(
-                "control is 'own', but the agent that hears says nothing before; choose empty, filler or decoy"
+                "control is 'own', but the last agent has no earlier message; choose empty, filler or decoy"
             )
         if self.escalate == "disagreement":
             raise UsageError(

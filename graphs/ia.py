@@ -62,14 +62,16 @@ class IA(Searching, Controlled):
         default=2, ge=2, description="Number of agents; passages are dealt to them in turn, by rank."
     )
     rounds: Rounds = Field(
-        default=5, ge=1, description="Maximum number of rounds; the first with an answer in its form is the last."
+        default=5,
+        ge=1,
+        description="Maximum number of rounds; an answer in the requested format ends the discussion.",
     )
     max_tokens: Tokens = Field(default=256, ge=1, description="Maximum length of a reply, in tokens.")
     library: Annotated[str | None, SEARCHED] = Field(
         default=None,
         description="Library to search for passages if the question has no documents: encyclopedia, bm25:FOLDER, ...",
     )
-    passages: Few = Field(default=6, ge=1, description="Number of passages to retrieve from `library`.")
+    passages: Few = Field(default=6, ge=1, description="Number of passages to retrieve from --library.")
     score: Literal["formatted", "raw"] = Field(
         default="formatted",
         description="Score if no last reply has an answer in the requested format: formatted (0) or raw (the score of "

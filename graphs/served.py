@@ -19,7 +19,7 @@ from sottovoce.nodes.settings import Settings
 
 SERVER = "SOTTOVOCE_SERVER"
 """The environment variable that names the server's configuration."""
-OF_SERVER = f"(the server's configuration, {SERVER})"
+OF_SERVER = f"the server's configuration ({SERVER})"
 SERVERS = re.compile("^(_|langgraph_|checkpoint_)|_id$|-")
 """Configuration keys of LangGraph and its server (langgraph-api 0.16), including headers."""
 
@@ -44,11 +44,11 @@ def offered(path: Path, name: str, kinds: Mapping[str, type[Settings]]) -> tuple
         shared = {key: value for key, value in named(every, fields).items() if key in kind.model_fields}
         built = kind.model_validate({**shared, **named(own.get(name, {}), kind.model_fields)})
     except OSError as error:
-        raise UsageError(f"it cannot be read: {error.strerror} {OF_SERVER}") from error
+        raise UsageError(f"{OF_SERVER} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"it is not TOML: {error} {OF_SERVER}") from error
+        raise UsageError(f"{OF_SERVER} is not TOML: {error}") from error
     except (UsageError, AttributeError) as error:  # the latter if a value is not a table
-        raise UsageError(f"{error} {OF_SERVER}") from error
+        raise UsageError(f"{OF_SERVER}: {error}") from error
     return built, {each: values for each, values in allow.items() if each in marked(kind)}
 
 

@@ -25,7 +25,7 @@ class Single(Alone):
         ge=1,
         description="Read only the documents that the agent of `ia` with this number would be dealt: its baseline.",
     )
-    parts: Few = Field(default=2, ge=2, description="For `part`: number of agents that documents are dealt to.")
+    parts: Few = Field(default=2, ge=2, description="For --part: number of agents among whom documents are dealt.")
 
     def dealt(self, documents: Documents) -> Documents:
         """Return the documents of all agents, a part of them, or none."""

@@ -103,7 +103,7 @@ class WhoDunit(Settings):
         default=None,
         ge=1,
         description="Number of attributes of a character, from the beginning of the list. If not set: 12 (asym) or 20 "
-        "(sym), or all of `attribute_list`.",
+        "(sym), or all of --attribute-list.",
     )
     attribute_list: Annotated[str | None, Names("attribute list")] = Field(
         default=None, description='File of attributes that replaces the built-in list: {"car": ["red", "blue"], ...}.'

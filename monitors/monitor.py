@@ -170,7 +170,9 @@ class Monitor(Checked):
     def check_measured(self, measured: Measure | None, name: str = "the monitor") -> None:
         """Raise an error if features were measured differently from those the monitor was fitted on."""
         if measured is not None and self.measured is not None and measured != self.measured:
-            raise UsageError(f"{name} serves features of {self.measured}; found {measured}; train one on such rows")
+            raise UsageError(
+                f"{name} was trained on features of {self.measured}; found {measured}; train one on such rows"
+            )
 
 
 def monitor_of(name: str) -> Monitor:

@@ -202,7 +202,7 @@ def _chosen(candidates: Sequence[Tried], parts: Split, training: Training) -> tu
     if training.rank == RANDOM:
         return _random(parts.choosing, training)
     if training.rank != "best" and len(candidates) < 2:
-        raise UsageError(f"there is no {training.rank} of one candidate; leave features or degree to be chosen")
+        raise UsageError(f"{training.rank} needs several candidates, and there is one; drop --features or --degree")
     places: dict[Rank, int] = {"best": 0, "second": 1, "worst": -1}
     chosen = candidates[places[training.rank]]
     if training.false_alarms is None:

@@ -158,7 +158,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     )
     weights: Annotated[list[Weights], Names("format of weights", opens=False)] = Field(
         default=["auto"],
-        description="Storage of weight matrices: as `dtype`, or packed (on a CPU: int8, int4). "
+        description="Storage of weight matrices: as --dtype, or packed (on a CPU: int8, int4). "
         "One for all agents, or one each.",
     )
     device: Annotated[list[str], Names("device", ("auto", "cpu"), opens=False)] = Field(
@@ -178,7 +178,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     )
     thinking_markers: Annotated[tuple[Marker, Marker] | None, Words()] = Field(
         default=None,
-        description="What opens and what closes the thoughts of a local model, if it is of no known family.",
+        description="Markers that open and close the thoughts of a local model of an unknown family.",
     )
     share_thoughts: bool = Field(
         default=False, description="Let agents hear the thoughts of the others too, in front of their messages."

@@ -154,7 +154,7 @@ def test_a_run_without_its_package_says_so_and_hides_no_other_run(two: list[Path
         "(its log names 'sottovoce-panel 1.0')",
         "b-louder": "its protocol 'louder' is not installed (its log names 'louder 1.0')",
         "c-kind": "needs the kind of answer 'colour', which is not installed; install the package that provides it",
-        "d-newer": "has version 2 of the format, of sottovoce '0.1.0'; expected 1",
+        "d-newer": "has format 2, written by sottovoce '0.1.0'; expected format 1",
         "e-old": "needs the scheme 'panel', which is not installed; install the package that provides it\n",
     }
     listed, reported = done[0][1], (tmp_path / "b-louder.html").read_text(encoding="utf-8")

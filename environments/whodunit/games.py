@@ -126,7 +126,7 @@ class Game(Checked):
             raise UsageError("a game has two equal suspects; expected each to differ from all others")
         facts = [fact for own in (self.agents or {}).values() for fact in own]
         if self.agents is not None and fitting(self, facts) != [self.culprit + 1]:
-            raise UsageError("the facts of a game's agents fit another character, or not the culprit; change them")
+            raise UsageError("the facts of a game's agents must fit the culprit and nobody else; change them")
         return self
 
     @property
@@ -206,7 +206,7 @@ def _people(rng: random.Random, of: Attributes, n: int, split: Split | None) -> 
         draws += 1
         if split is not None and draws > DRAWS * n:
             raise UsageError(
-                f"suspects is {n}, but of {combinations(of):,} characters split {split} has fewer; "
+                f"suspects is {n}, but split {split} of {combinations(of):,} characters has fewer; "
                 "give fewer suspects, or more attributes"
             )
     return people
@@ -222,8 +222,8 @@ def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -
         if len(fitting(game, [fact for own in dealt.values() for fact in own])) == 1:
             return game.model_copy(update={"agents": dealt})
     raise UsageError(
-        f"{len(agents)} agents with {n} facts each never fit one of {game.suspect_count} suspects alone "
-        f"in {DRAWS:,} draws; give more facts or agents, or fewer suspects"
+        f"in {DRAWS:,} draws, the facts of {len(agents)} agents ({n} each) never fitted just one of "
+        f"{game.suspect_count} suspects; give more facts or agents, or fewer suspects"
     )
 
 

@@ -151,8 +151,8 @@ def _check_length(request: Request, network: Network) -> None:
         raise ContextOverflow(f"{found} the model reads {limit}; {remedy}")
     if scaling is not None and need > scaling:
         raise ContextOverflow(
-            f"{found} past {scaling} this model (longrope) reads all of a batch in another way, "
-            f"so that a reply would depend on its neighbours; {remedy}"
+            f"{found} past {scaling} this model (longrope) reads a whole batch differently, "
+            f"so a reply would depend on the other requests; {remedy}"
         )
 
 
@@ -242,4 +242,4 @@ def _check_cached(request: Request, network: Network) -> None:
             )
     read = [piece for piece in request.prompt if len(piece)]
     if read and isinstance(read[-1], Cached):
-        raise UsageError("the prompt ends with keys and values; expected a token after them, from which to go on")
+        raise UsageError("the prompt ends with keys and values; expected at least one token after them")

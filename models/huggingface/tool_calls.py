@@ -79,7 +79,7 @@ def call_format(rendered: Callable[..., str] | None) -> CallFormat:
     for at, shape in _json_in(said_text):
         if set(dict(_slots(shape, shape))) == {"name", "arguments"}:
             return CallFormat(said_text[:at], shape)
-    raise UsageError(f"the model's chat template writes tool calls in another form than JSON; {OTHERS}")
+    raise UsageError(f"the model's chat template does not write tool calls as JSON; {OTHERS}")
 
 
 def _json_in(text: str) -> Iterator[tuple[int, JSONValue]]:

@@ -41,7 +41,7 @@ LISTED = 3  # published counts of a data set that are shown
 class DatasetOptions(Checked):
     """The data set to show."""
 
-    dataset: str = argument("A data set, or a data set with a file of it, as for --questions.", "NAME|NAME:FILE")
+    dataset: str = argument("A data set, or a file of one, as for --questions.", "NAME|NAME:FILE")
 
 
 class GamesOptions(Checked):
@@ -111,7 +111,7 @@ class IndexOptions(Checked):
         json_schema_extra={"positional": True},
     )
     to: Path | None = Field(default=None, description="New directory for the index.")
-    retriever: Literal["bm25", "dense"] = Field(default="bm25", description="Retriever that will search it.")
+    retriever: Literal["bm25", "dense"] = Field(default="bm25", description="Retriever that will search the index.")
     k1: float | None = Field(default=None, description="bm25: saturation of repeated terms (default: 0.9).")
     b: float | None = Field(default=None, description="bm25: penalty for long passages, 0 to 1 (default: 0.4).")
     stemmer: str | None = Field(default=None, description="bm25: a Snowball stemmer, or none (default: porter).")

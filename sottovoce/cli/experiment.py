@@ -57,13 +57,13 @@ class ExperimentOptions(Checked):
     model_config = ConfigDict(title="Experiment")
 
     file: Path = argument(
-        "A YAML file of rows and questions, the folder of an experiment that has started, or a name of the list.",
+        "A YAML file of rows and questions, a started experiment's folder, or a name that `experiment list` shows.",
         "FILE",
     )
     rows: list[str] = Field(
         default=[], description="Run only this row: ROW at all its points, ROW.POINT, or a pattern: '*.POINT'."
     )
-    limit: Count | None = Field(default=None, ge=1, description="Ask only this many questions, from the first.")
+    limit: Count | None = Field(default=None, ge=1, description="Number of questions to ask, from the first.")
     data: Path = Field(default=Path("data"), description="Folder of data sets, which a file calls {data}.")
     model: str | None = Field(default=None, description="As --set model=MODEL, for all agents.")
     set_: Annotated[dict[str, Keywords], BeforeValidator(pairs)] = Field(
@@ -72,7 +72,7 @@ class ExperimentOptions(Checked):
         description="NAME=VALUE: a setting of all rows, in place of the file's: --set model=smollm2.",
     )
     save: Path | None = Field(
-        default=None, description="Save it in this folder, not with the other runs under the file's name."
+        default=None, description="Save the experiment in this folder, not beside the other runs."
     )
 
 

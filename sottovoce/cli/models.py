@@ -43,9 +43,9 @@ class DoctorOptions(Checked):
     """The model to examine, and how it is loaded."""
 
     model: str = argument("'bundled', a pulled model, a folder, a .gguf file or a hub id.", "MODEL", default="bundled")
-    dtype: str = Field(default="auto", description="auto, float32, bfloat16 or float16.")
-    weights: str = Field(default="auto", description="auto, float32, bfloat16, int8 or int4.")
-    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps, or map.")
+    dtype: str = Field(default="auto", description="Data type: auto, float32, bfloat16 or float16.")
+    weights: str = Field(default="auto", description="Storage of weights: auto, float32, bfloat16, int8 or int4.")
+    device: str = Field(default="auto", description="Device: auto, cpu, cuda, cuda:1, mps, or map.")
 
 
 @commands.add(PullOptions)

@@ -57,7 +57,7 @@ def show_run(run: Run, output: Output, *, just_run: bool = False) -> None:
     else:
         print_many(console, run, output)
     if just_run and run.why:
-        raise SottovoceError(f"{run.why}; {resume_command(run)} resumes, with a higher limit or none")
+        raise SottovoceError(f"{run.why}; to continue with a higher limit or none: {resume_command(run)}")
     if len(run.records) > 1:
         check_failures([run])
 

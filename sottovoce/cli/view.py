@@ -20,12 +20,12 @@ class ViewOptions(Checked):
     model_config = ConfigDict(title="View")
 
     names: list[str] = argument(
-        "Runs, as for `runs show`; an experiment's folder stands for all its runs. Without any, all saved runs, and "
-        "those that start meanwhile.",
+        "Runs, as for `runs show`; an experiment's folder stands for all its runs. Without a run: all saved runs, and "
+        "new ones as they start.",
         "[RUN ...]",
         default=[],
     )
-    port: int = Field(default=0, ge=0, le=65535, description="Port on 127.0.0.1; 0 is any that is free.")
+    port: int = Field(default=0, ge=0, le=65535, description="Port on 127.0.0.1; 0 picks a free one.")
 
 
 def view(options: ViewOptions) -> None:

@@ -87,7 +87,7 @@ class TextFile:
             self.first = self._file.readline(LONGEST_LINE + 1)
         elif b"\0" in self.first[:2]:
             order = "BE" if self.first[0] == 0 else "LE"
-            raise UsageError(f"{name} is UTF-16 without a mark; {CONVERT.format('UTF-16' + order)}")
+            raise UsageError(f"{name} is UTF-16 without a byte order mark; {CONVERT.format('UTF-16' + order)}")
 
     def lines(self) -> Iterator[str]:
         """Yield the lines with their ends, decoded one by one.
@@ -99,7 +99,7 @@ class TextFile:
         while line:
             where = f"line {number} of {self.name}"
             if len(line) > LONGEST_LINE:
-                raise UsageError(f"{where} is longer than {amount(LONGEST_LINE)}; expected a row a line")
+                raise UsageError(f"{where} is longer than {amount(LONGEST_LINE)}; expected one row per line")
             self._hash.update(line)
             try:
                 text = line.decode("utf-8")
@@ -118,7 +118,7 @@ class TextFile:
         if self._file.seekable():
             if self._file.seek(0, io.SEEK_END) > LARGEST_LIST:
                 most = amount(LARGEST_LIST)
-                raise UsageError(f"{self.name} is one JSON value of more than {most}; expected JSON Lines for so much")
+                raise UsageError(f"{self.name} is one JSON value of more than {most}; use JSON Lines for large files")
             self._file.seek(len(self.first))
         data = self.first + self._file.read()
         self._hash.update(data)
@@ -166,7 +166,7 @@ def read_rows(path: Path, purpose: str) -> Iterator[DataFile]:
     name = f"{purpose} {str(path)!r}"
     if (form := ".jsonl" if path == STDIN else path.suffix.lower()) not in ENDINGS:
         expected = f"{', '.join(ENDINGS)}; save a workbook as CSV UTF-8"
-        raise UsageError(f"{name} is of no known format by its name; expected {expected}")
+        raise UsageError(f"{name} has no known file ending; expected {expected}")
     with binary(path, name) as file:
         if form == ".parquet":
             yield parquet(file, name)

@@ -204,7 +204,7 @@ class Live:
         question["kind"] = settings.answers_in or kind_of(question)
         with self._lock:
             if self._busy:
-                raise UsageError("a run that was started here goes on; start the next one when it is over")
+                raise UsageError("a run that was started here has not ended; start the next one after it")
             self._busy = True
         try:
             run = start_run(new_manifest(record.name, settings, [question]), [question])  # it loads the model

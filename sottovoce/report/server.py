@@ -135,7 +135,7 @@ class _Answers:
 def _number(request: HTTPRequest, name: str, end: int | None = None) -> int:
     text = request.query_params.get(name, "")
     if not (text.isascii() and text.isdecimal() and len(text) < 10) or (end is not None and int(text) >= end):
-        raise UsageError(f"{name} is {one_line(text)!r}; expected a number that this page has been told")
+        raise UsageError(f"{name} is {one_line(text)!r}; expected a number that this page shows")
     return int(text)
 
 

@@ -152,7 +152,7 @@ def money(messages: Sequence[Message], model_of: Callable[[str], str], prices: P
         if message.source not in MODELS or (price is None and message.source == "model"):
             continue
         if price is None:
-            raise UsageError(f"the prices have no model {name!r}; they have: {', '.join(prices) or 'none'}; add a row")
+            raise UsageError(f"the price table has no model {name!r}; it has: {', '.join(prices) or 'none'}; add a row")
         if "tokens_out" not in stats:
             return None
         reused, written = stats.get("tokens_reused", 0), stats["tokens_out"] + stats.get("tokens_thoughts", 0)

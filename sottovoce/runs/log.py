@@ -379,8 +379,8 @@ def check_version(lines: Sequence[JSON], folder: Path) -> None:
         versions = about.get("versions")
         program = versions.get("sottovoce") if isinstance(versions, dict) else None
         raise RecordError(
-            f"run {str(folder)!r} has version {about.get('version')!r} of the format, of sottovoce {program!r}; "
-            f"expected {VERSION}: run its questions again, or read it with that version of sottovoce"
+            f"run {str(folder)!r} has format {about.get('version')!r}, written by sottovoce {program!r}; expected "
+            f"format {VERSION}: run its questions again, or read it with that version of sottovoce"
         )
 
 

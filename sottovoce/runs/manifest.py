@@ -141,8 +141,8 @@ class RunManifest(BaseModel):
             other = now.models.get(agent)
             if other is None or (model.weights, model.format) != (other.weights, other.format):
                 raise RecordError(
-                    f"run {where!r} was started with the model {model.model!r} of weights {model.weights} in "
-                    f"{model.format} for {agent}, which is a different one now; start a new run, or restore the model"
+                    f"the model {model.model!r} of {agent} has changed since run {where!r} started (weights "
+                    f"{model.weights} in {model.format}); start a new run, or restore the model"
                 )
         pairs = [(name, old, now.versions.get(name)) for name, old in self.versions.items()]
         return [f"started with {name} {old}, resumed with {new}" for name, old, new in pairs if old != new]

@@ -401,7 +401,7 @@ def verdicts(judge_run: Run) -> dict[Key, float]:
     for name in said:
         if not VERDICT_ID.match(name):
             raise RecordError(
-                f"run {str(judge_run.folder)!r} is damaged: {name!r} names no answer; judge the run again"
+                f"run {str(judge_run.folder)!r} is damaged: {name!r} is not the id of an answer; judge the run again"
             )
     return {judged_discussion(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
 

@@ -62,7 +62,7 @@ def verify(run: Run, reruns: int = 3, seed: int = 0, trust: Trust = NO_TRUST) ->
 
 def nobody(request: JSON) -> str:
     """Refuse to reply for a human; discussions in which one spoke are left out."""
-    raise SottovoceError(f"a human is asked to reply for {request['agent']}, and none did in the run")
+    raise SottovoceError(f"a human is asked to reply for {request['agent']}, but in the run none did")
 
 
 def _rerun(run: Run, k: int, seed: int, verified: Verification, trust: Trust) -> None:

@@ -335,7 +335,7 @@ def test_a_hosted_model_gets_one_system_turn_at_the_beginning_turns_in_alternati
 
 @pytest.mark.parametrize("asked", [{"exact": True}, {"memory": 64_000_000}])
 def test_a_loaded_loaded_brings_its_engine(asked: dict[str, Any], store: PayloadStore) -> None:
-    with pytest.raises(UsageError, match="a loaded model has one; give them to `load`"):
+    with pytest.raises(UsageError, match="a loaded model has one; pass them to `load`"):
         agent("nl", store, **asked)
 
 

@@ -127,7 +127,7 @@ def test_a_call_is_written_and_read_as_the_template_writes_it(
     [
         (None, "has no chat template, and so no tools; bind no tools, or ask for JSON by with_structured_output"),
         (QWEN_3, "chat template has no tools"),
-        (XML_TOOLS, "writes tool calls in another form than JSON"),
+        (XML_TOOLS, "does not write tool calls as JSON"),
         (TOOLS + "{% if not add_generation_prompt %}{{ nobody.there }}{% endif %}", "cannot write tool calls"),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_model_may_answer_in_words_and_calls_nothing_under_none(tmp_path: Path
     assert ours.bind_tools([add], tool_choice="none").invoke(QUESTION).text
     with pytest.raises(UsageError, match="unknown tool_choice: 'sub'; choose from: add, any, auto, none"):
         ours.bind_tools([add], tool_choice="sub")
-    with pytest.raises(UsageError, match="a call has tools and prefill; a tool call has a form of its own"):
+    with pytest.raises(UsageError, match="a call has tools and prefill; a tool call has its own format"):
         ours.bind_tools([add]).invoke(QUESTION, prefill="So")
 
 

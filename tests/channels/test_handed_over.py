@@ -241,7 +241,7 @@ def test_models_whose_keys_cannot_be_moved_are_refused_in_one_line(family: str, 
     other = tiny_loaded(family)
     for protocol in (KV(), Thoughts()):
         with pytest.raises(
-            ProtocolError, match=f"{protocol.name} cannot hand keys and values .*{why}.*use nl, cipher or sde"
+            ProtocolError, match=f"{protocol.name} cannot hand over keys and values .*{why}.*use nl, cipher or sde"
         ) as told:
             protocol.check(other, other)
         assert "\n" not in str(told.value)
@@ -417,13 +417,13 @@ def test_another_question_s_cache_is_heard_whole(store: PayloadStore) -> None:
     ("name", "options", "told"),
     [
         ("kv", {"keep": 0.5}, "keep is 0.5, a share of tokens; for kv it is all, added or thoughts; use layer_share"),
-        ("kv", {"keep": "thoughts"}, "carry prompt and keep thoughts leave nothing to hand over under kv"),
+        ("kv", {"keep": "thoughts"}, "with carry prompt and keep thoughts, kv has nothing to hand over"),
         ("kv", {"place": "quoted"}, "use carry reply or both"),
-        ("kv", {"layers": (1,), "layer_share": 0.5}, "leave one out"),
+        ("kv", {"layers": (1,), "layer_share": 0.5}, "give only one"),
         ("kv", {"latent_steps": 5}, "protocol 'kv' has no option 'latent_steps'"),
-        ("thoughts", {"latent_steps": 0, "keep": "thoughts"}, "leave nothing to hand over under thoughts"),
+        ("thoughts", {"latent_steps": 0, "keep": "thoughts"}, "thoughts has nothing to hand over"),
         ("sde", {"keep": "all"}, "for sde it is a share of tokens"),
-        ("graft", {"keep": 0.5}, "graft carries one state"),
+        ("graft", {"keep": 0.5}, "graft carries a single state"),
         ("graft", {"merge": "max"}, "replace"),
     ],
 )

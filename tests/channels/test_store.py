@@ -204,7 +204,7 @@ def test_an_address_that_nothing_can_open_is_refused_and_never_a_folder(
     monkeypatch.setenv("SOTTOVOCE_STORE", str(given).replace(":/b", "://b"))
     for opened in (lambda: PayloadStore(given), PayloadStore):
         with pytest.raises(
-            UsageError, match=r"payloads cannot lie at 'nosuch://bucket/payloads'.*; install its"
+            UsageError, match=r"payloads cannot be stored at 'nosuch://bucket/payloads'.*; install its"
         ) as refused:
             opened()  # type: ignore[no-untyped-call]
         assert "\n" not in str(refused.value)

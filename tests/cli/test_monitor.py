@@ -125,9 +125,9 @@ def test_the_random_baseline(call: Call, models: Models, folder: Path, tmp_path:
     [
         ("train {}/none.jsonl --to x", "file of rows '{}/none.jsonl' cannot be read: No such file"),
         ("train {}/train.jsonl --to x --role coder", "unknown role 'coder'; choose from: player"),
-        ("train {}/train.jsonl --to x --features entropy --degree 1 --rank worst", "there is no worst of one candi"),
+        ("train {}/train.jsonl --to x --features entropy --degree 1 --rank worst", "worst needs several candidates"),
         ("evaluate {}/m.json {}/other.jsonl", "unknown role 'player'; choose from: other"),
-        ("evaluate {}/m.json {}/top.jsonl", "the monitor serves features of positions id, whole distributions"),
+        ("evaluate {}/m.json {}/top.jsonl", "the monitor was trained on features of positions id, whole distributions"),
         ("show {}/train.jsonl", "monitor file '{}/train.jsonl' is not JSON: Extra data"),
     ],
 )  # fmt: skip

@@ -180,7 +180,7 @@ def test_what_is_no_file_of_questions_is_refused_in_one_line(tmp_path: Path) -> 
 
     assert "cannot be read: Is a directory" in refused(tmp_path / "folder.csv")
     assert "cannot be read: No such file" in refused(tmp_path / "nowhere.csv")
-    assert "is of no known format by its name; expected .jsonl, .ndjson, .json, .csv" in refused(tmp_path / "q.txt")
+    assert "has no known file ending; expected .jsonl, .ndjson, .json, .csv" in refused(tmp_path / "q.txt")
     assert "is not UTF-8: invalid start byte at byte 9, line 2" in refused(tmp_path / "bytes.csv")
     assert "'q.jsonl' is empty" in refused(lines(tmp_path, "", " "))
 
@@ -374,7 +374,8 @@ def test_a_line_of_more_than_16_mb_is_refused_without_reading_on(tmp_path: Path)
     told = refused(tmp_path / "q.jsonl")
 
     assert (
-        told == f"line 2 of question file 'q.jsonl' is longer than {LONGEST_LINE / 1e6:.3g} MB; expected a row a line"
+        told
+        == f"line 2 of question file 'q.jsonl' is longer than {LONGEST_LINE / 1e6:.3g} MB; expected one row per line"
     )
 
 
@@ -385,4 +386,4 @@ def test_a_json_list_of_more_than_1_gb_is_refused_without_reading_it(tmp_path: P
 
     told = refused(tmp_path / "q.json")
 
-    assert told == "question file 'q.json' is one JSON value of more than 1.07 GB; expected JSON Lines for so much"
+    assert told == "question file 'q.json' is one JSON value of more than 1.07 GB; use JSON Lines for large files"

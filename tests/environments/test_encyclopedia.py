@@ -42,5 +42,5 @@ def test_the_gold_steps_show_what_is_needed_and_a_bridge_names_nothing_unseen() 
 def test_it_is_a_retriever_by_name() -> None:
     best = open_retriever("encyclopedia").invoke("Which physician found the cause of marsh fever?")[0]
     assert (best.metadata["title"], best.metadata["source"]) == ("Ines Halm", "encyclopedia")
-    with pytest.raises(UsageError, match=r"encyclopedia:x does not exist; there is one: encyclopedia"):
+    with pytest.raises(UsageError, match=r"encyclopedia:x does not exist; use encyclopedia"):
         open_encyclopedia("x")

@@ -117,7 +117,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
             with_points(points={"facts1": {"questions": {"sample": "split"}, "settings": {"roundz": 2}}}),
             "unknown setting of point 'facts1' 'roundz'; did you mean 'rounds'?",
         ),
-        (with_keys(floor="alone"), "'floor' is the row below all others at each point, and there are no points"),
+        (with_keys(floor="alone"), "'floor' is compared at each point, and there are no points"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
         ("- a", "contains list; expected lines like"),
     ],

@@ -77,7 +77,7 @@ def test_briefs_without_words_stand_before_the_text_and_are_not_quoted() -> None
 @pytest.mark.parametrize(
     ("settings", "found"),
     [
-        ({"control": "own"}, "control is 'own', but the agent that hears says nothing before"),
+        ({"control": "own"}, "control is 'own', but the last agent has no earlier message"),
         ({"escalate": "disagreement"}, "escalate is 'disagreement', but only one agent answers"),
         ({"hears": "nothing", "control": "empty"}, "hears is 'nothing', so no message is heard"),
     ],

@@ -381,7 +381,7 @@ def test_positions_past_which_a_whole_batch_is_read_otherwise_are_refused(longro
     fits, too_long = [request((Ids((5,) * 20),), n) for n in (12, 13)]
 
     assert longrope.engine.run(fits).ids == generate(longrope, fits)
-    with pytest.raises(ContextOverflow, match=r"33 in all, but past 32 this model \(longrope\) reads all of a batch"):
+    with pytest.raises(ContextOverflow, match=r"33 in all, but past 32 this model \(longrope\) reads a whole batch"):
         longrope.engine.run(too_long)
 
 

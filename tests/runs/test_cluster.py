@@ -105,7 +105,7 @@ def test_what_a_worker_lost_leaves_the_kept_steps_of_a_discussion(settings: Deba
 
 def test_a_worker_with_another_model_refuses(settings: Debate, alone: Run) -> None:
     models = {name: each.model_copy(update={"weights": "others"}) for name, each in alone.manifest.models.items()}
-    with pytest.raises(RecordError, match=r"run 'on a worker' was started with the model .* of weights others"):
+    with pytest.raises(RecordError, match=r"model .* has changed since run 'on a worker' started .weights others"):
         run_shard(run_all, alone.manifest.model_copy(update={"models": models}), QUESTIONS, [("sum/0", 0)], 1)
 
 

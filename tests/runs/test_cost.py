@@ -64,7 +64,7 @@ def test_money_is_unknown_where_a_server_reported_no_tokens_and_a_hosted_model_n
     price = {"m": Price.model_validate({"model": "m", "in": 1, "out": 1})}
 
     assert money([said(), said(temperature=1.0)], lambda agent: "hosted:x:m", price) is None
-    with pytest.raises(UsageError, match="the prices have no model 'hosted:x:n'; they have: m; add a row"):
+    with pytest.raises(UsageError, match="the price table has no model 'hosted:x:n'; it has: m; add a row"):
         money([said()], lambda agent: "hosted:x:n", price)
 
 

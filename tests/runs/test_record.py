@@ -145,7 +145,7 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
         (
             '"version":1',
             '"version":2',
-            "has version 2 of the format, of sottovoce '0.1.0'; expected 1: run its questions again",
+            "has format 2, written by sottovoce '0.1.0'; expected format 1: run its questions again",
         ),
         ('"event":"decided"', '"event":"ended"', "is damaged: line 16: events.0.event is 'ended': expected one of"),
         ('"line":"step"', '"line":"walk"', ": line is 'walk': expected one of 'run', 'question'"),
