@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -18,8 +17,9 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import SottovoceError, UsageError, nearest
+from sottovoce.core.files import bytes_of, opened
 from sottovoce.core.text import one_line
-from sottovoce.core.validation import Checked
+from sottovoce.core.validation import Checked, shown
 from sottovoce.datasets.question_files import check
 from sottovoce.datasets.question_source import dealt_documents
 from sottovoce.graphs import SCHEMES, scheme
@@ -29,11 +29,12 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import kind_of
 from sottovoce.report.viewer import Tensors, Words, about_run, items, row
 from sottovoce.runs import run_directory
-from sottovoce.runs.growing import GrowingRun
-from sottovoce.runs.log import Key
+from sottovoce.runs.log import Key, damaged
+from sottovoce.runs.log import check as check_line
 from sottovoce.runs.manifest import new_manifest
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run, load_run, read_manifest
-from sottovoce.runs.run_directory import in_use, last_line
+from sottovoce.runs.run_directory import LOG, in_use, last_line
 from sottovoce.runs.runner import run_all, start_run
 
 
@@ -49,18 +50,49 @@ class Request(Checked):
     documents: list[str] = Field(default=[])
 
 
-@dataclass
 class Listed:
-    """A run in the list of a page."""
+    """A run in the list of a page; once it was read, it is read on as its log grows, whoever writes that."""
 
-    folder: Path
-    about: JSON
-    """What the page shows of it."""
-    version: int = 0
-    growing: GrowingRun | None = None
-    """None until it is read."""
-    store: PayloadStore | None = None
-    """Its messages find their payloads while it is open."""
+    def __init__(self, folder: Path, about: JSON) -> None:
+        """Take what the page shows of it."""
+        self.folder, self.about, self.version = folder, about, 0
+        self.run: Run | None = None
+        self._store: PayloadStore | None = None  # messages find their payloads while it is open
+        self._end = 0
+
+    def read(self, run: Run) -> None:
+        """Take the run, read by `load_run`."""
+        lines = bytes_of(self.folder / LOG).splitlines(keepends=True)
+        self.run, self._store, self._end = run, run.store(), sum(map(len, lines[: run.lines]))
+
+    def grow(self) -> set[Key]:
+        """Apply the lines that were written since; return the discussions that changed.
+
+        Raises:
+            OSError: the log is gone.
+            RecordError: one of the lines is damaged.
+        """
+        assert self.run is not None, "it was read"
+        with opened(self.folder / LOG) as file:
+            file.seek(self._end)
+            lines = [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
+        changed = {key for line in lines for key in self._apply(self.run, line)}
+        if not lines and self.run.status == "running" and not in_use(self.folder):  # its process was killed
+            changed = {key for key, record in self.run.records.items() if record.status == "running"}
+            self.run.status = "stopped"
+            self.run.close()
+        return changed
+
+    def _apply(self, run: Run, data: bytes) -> list[Key]:
+        try:
+            line = check_line(data)
+            if why := run.misfit(line):
+                raise ValueError(why)
+            run.apply(line)
+        except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise damaged(self.folder, run.lines + 1, shown(str(error))) from error
+        self._end, run.lines = self._end + len(data), run.lines + 1
+        return [line.of] if hasattr(line, "of") else []
 
 
 class Live:
@@ -103,16 +135,13 @@ class Live:
     def open(self, number: int) -> None:
         """Read a run whose discussions are to be shown. Errors: see `load_run`."""
         with self._lock:
-            if self.runs[number].growing is None:
+            if self.runs[number].run is None:
                 self._read(number, load_run(self.runs[number].folder))
 
     def discussion(self, number: int, words: int) -> JSON:
         """Return a discussion: its row, its items, and the words that a page which has `words` of them lacks."""
         with self._lock:
-            run, key = self._discussions[number]
-            growing = self.runs[run].growing
-            assert growing is not None, "its discussions have numbers"
-            listed = items(growing.run.records[key], self._tensors)
+            listed = items(self._record(number), self._tensors)
             return {"row": self.rows[number], "items": listed, "words": [words, self.words.texts[words:]]}
 
     def search(self, words: str) -> list[int]:
@@ -121,23 +150,27 @@ class Live:
             return [number for number in range(len(self.rows)) if self._holds(number, words.lower())]
 
     def _holds(self, number: int, words: str) -> bool:
-        run, key = self._discussions[number]
-        growing = self.runs[run].growing
-        said = items(growing.run.records[key], None) if growing else []
+        said = items(self._record(number), None)
         return any(words in item["text"].lower() or words in item.get("answer", "").lower() for item in said)
 
+    def _record(self, number: int) -> DiscussionRecord:
+        run, key = self._discussions[number]
+        return self._read_run(run).records[key]
+
+    def _read_run(self, number: int) -> Run:
+        run = self.runs[number].run
+        assert run is not None, "its discussions have numbers"
+        return run
+
     def _read(self, number: int, run: Run) -> None:
-        listed = self.runs[number]
-        listed.growing, listed.store = GrowingRun(run), run.store()
+        self.runs[number].read(run)
         for key in run.records:
             self._change(number, key)
-        self._announce(number, _about(listed.about["name"], run))
+        self._announce(number, _about(self.runs[number].about["name"], run))
 
     def _change(self, number: int, key: Key) -> None:
         """Give a discussion its row; one that nobody has begun gets none yet."""
-        growing = self.runs[number].growing
-        assert growing is not None, "it was read"
-        record, at = growing.run.records[key], self._numbers.get((number, key))
+        record, at = self._read_run(number).records[key], self._numbers.get((number, key))
         if at is None and record.status == "waiting" and not record.messages:
             return
         self.version += 1
@@ -159,14 +192,13 @@ class Live:
                 with suppress(SottovoceError):  # its first lines are still being written
                     self._add(folder)
         for number, listed in enumerate(self.runs):
-            if listed.growing is None:
+            if listed.run is None:
                 continue
             try:
-                for key in listed.growing.grow():
+                for key in listed.grow():
                     self._change(number, key)
-                self._announce(number, _about(listed.about["name"], listed.growing.run))
+                self._announce(number, _about(listed.about["name"], listed.run))
             except (OSError, SottovoceError) as error:
-                listed.growing.run.status = "stopped"
                 self._announce(number, {**listed.about, "status": "gone" if isinstance(error, OSError) else "damaged"})
 
     def _add(self, folder: Path) -> int:
