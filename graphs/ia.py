@@ -263,7 +263,7 @@ SCHEME = Scheme(
     answers=("talk",),
     headings={"deal": "Passages"},
     manner=manner,
-    shows="each agent knows one of two facts, and asks the other for the rest",
+    shows="each agent knows one of two facts, asks for the other, and repeats what it hears",
     first={"sample": "work_facts/7", "guide": "on", "rounds": 2, "max_tokens": 48},
 )
 make_graph = SCHEME.make_graph

@@ -471,7 +471,10 @@ SCHEME = Scheme(
     unrolls="in a world, speakers and messages depend on earlier actions",
     manner=manner,
     truth=lambda message: class_noted(message.notes),
-    shows="agents with different clues find one of three suspects",
-    first={"suspects": 3, "attributes": 3, "turns": 8},
+    shows="agents with different facts tell one another what they know, until one names a suspect",
+    first={
+        **{"variant": "sym", "suspects": 3, "attributes": 3, "turns": 6},
+        **{"temperature": 1, "max_tokens": 64, "chain_of_thought": "off"},
+    },
 )
 make_graph = SCHEME.make_graph

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import none
 
-from tests.needs import absent
+from tests.needs import absent, ignore_installed
 
 if TYPE_CHECKING:
     from tests.database import Server
@@ -23,6 +23,7 @@ os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # a checkpoint that holds more 
 os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+ignore_installed()
 
 
 CACHES = count()

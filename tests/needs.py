@@ -1,14 +1,17 @@
-"""Programs that tests need and no Python package brings: tests skip without them, unless CI requires them."""
+"""What tests need and no Python package brings, and what they must not see of the machine they run on."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+
+from sottovoce.core import registry
 
 REQUIRE = "SOTTOVOCE_REQUIRE_ALL"
 PROGRAMS = {"bwrap": "bubblewrap", "chromium": "chromium", "chromedriver": "chromium-driver"}
@@ -33,3 +36,13 @@ def missing(program: str, package: str) -> NoReturn:
     if os.environ.get(REQUIRE):
         pytest.fail(line, pytrace=False)
     pytest.skip(line)
+
+
+def ignore_installed() -> None:
+    """Let this process find schemes, protocols and kinds of the tests' own folders, and none of installed packages."""
+
+    def found(group: str) -> list[EntryPoint]:
+        folders = ((entry, entry.dist and entry.dist.locate_file("")) for entry in entry_points(group=group))
+        return [entry for entry, folder in folders if "site-packages" not in Path(str(folder)).parts]
+
+    vars(registry)["entry_points"] = found

@@ -14,6 +14,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from subprocess import CompletedProcess
 
+from tests.needs import ignore_installed
+
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
     [
@@ -59,4 +61,5 @@ def _run(code: str, arguments: list[str], streams: dict[int, str], env: dict[str
     os.chdir(cwd)
     sys.path[:0] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = ["-c", *arguments]
+    ignore_installed()
     exec(code, {"__name__": "__main__"})  # noqa: S102  # of the test
