@@ -481,7 +481,10 @@ SCHEME = Scheme(
     ),
     unrolls="in a world, speakers and messages depend on earlier actions",
     manner=manner,
-    shows="agents fish, talk, and mostly leave no fish",
-    first={"agents": 3, "months": 2, "utterances": 2, "max_tokens": 96},
+    shows="agents fish in one lake and talk, and a model this small leaves no fish",
+    first={
+        **{"agents": 3, "months": 3, "utterances": 2},
+        **{"temperature": 0.7, "max_tokens": 40, "chain_of_thought": "off"},
+    },
 )
 make_graph = SCHEME.make_graph

@@ -177,6 +177,6 @@ SCHEME = Scheme(
     },
     manner=manner,
     shows="a planner, a critic and a refiner prepare an answer, and a judge gives it",
-    first={"sample": "facts/20", "temperature": 0, "max_tokens": 60},
+    first={"sample": "briefing/2", "temperature": 0, "max_tokens": 48},
 )
 make_graph = SCHEME.make_graph

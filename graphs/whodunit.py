@@ -471,7 +471,7 @@ SCHEME = Scheme(
     unrolls="in a world, speakers and messages depend on earlier actions",
     manner=manner,
     truth=lambda message: class_noted(message.notes),
-    shows="agents with different facts tell one another what they know, until one names a suspect",
+    shows="agents make facts public in turn, until one of them names the character that fits",
     first={
         **{"variant": "sym", "suspects": 3, "attributes": 3, "turns": 6},
         **{"temperature": 1, "max_tokens": 64, "chain_of_thought": "off"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,10 +40,11 @@ def missing(program: str, package: str) -> NoReturn:
 
 
 def ignore_installed() -> None:
-    """Let this process find schemes, protocols and kinds of the tests' own folders, and none of installed packages."""
+    """Let this process find schemes, protocols and kinds of folders that tests add, and none of installed packages."""
+    installed = {Path(folder).resolve() for folder in sys.path}
 
     def found(group: str) -> list[EntryPoint]:
-        folders = ((entry, entry.dist and entry.dist.locate_file("")) for entry in entry_points(group=group))
-        return [entry for entry, folder in folders if "site-packages" not in Path(str(folder)).parts]
+        folders = [(entry, entry.dist and entry.dist.locate_file("")) for entry in entry_points(group=group)]
+        return [entry for entry, folder in folders if Path(str(folder)).resolve() not in installed]
 
     vars(registry)["entry_points"] = found

@@ -29,6 +29,8 @@ PROCESSES.set_forkserver_preload(
 )
 Env = Mapping[str, str]
 
+ignore_installed()  # before a test adds folders of its own
+
 
 def start(
     code: str, *arguments: object, streams: Mapping[int, Path | str], env: Env = os.environ, cwd: Path | None = None
@@ -61,5 +63,4 @@ def _run(code: str, arguments: list[str], streams: dict[int, str], env: dict[str
     os.chdir(cwd)
     sys.path[:0] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = ["-c", *arguments]
-    ignore_installed()
     exec(code, {"__name__": "__main__"})  # noqa: S102  # of the test

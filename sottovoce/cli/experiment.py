@@ -257,7 +257,7 @@ def _prepared(scheme: str, settings: Settings, source: QuestionOptions) -> Row:
     from sottovoce.experiments.rows import Row
 
     check_installed()
-    settings, source = first_look(scheme, settings, source)
+    settings, source, _ = first_look(scheme, settings, source)
     questions, origin = questions_of(source, settings)
     if source.seeds:
         raise UsageError("--seeds were given; a search asks each question once, under --seed")

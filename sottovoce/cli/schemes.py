@@ -23,13 +23,15 @@ from sottovoce.runs.limits import Limits
 
 def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
     """Run a scheme on a question or many, and show the run."""
-    settings, options = first_look(scheme, settings, options, quiet=output.as_json or output.quiet)
+    settings, options, shows = first_look(scheme, settings, options)
     questions, origin = questions_of(options, settings)
     if output.save is not None:
         if (output.save / RUN).exists():
             again = command("runs", "resume", str(output.save))
             raise UsageError(f"{str(output.save)!r} already contains a run; take another, or continue: {again}")
         check_folder(output.save, "--save", RUN)
+    if shows and not (output.as_json or output.quiet):
+        say(shows, error=True)
     pull_missing(settings)
     title = " · ".join([scheme.replace("_", "-"), settings.protocol, ", ".join(dict.fromkeys(settings.model))])
     with _loading(output, title):
@@ -42,12 +44,10 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
     run_and_show(run, settings, limits, output)
 
 
-def first_look(
-    name: str, settings: Settings, options: QuestionOptions, *, quiet: bool = False
-) -> tuple[Settings, QuestionOptions]:
+def first_look(name: str, settings: Settings, options: QuestionOptions) -> tuple[Settings, QuestionOptions, str]:
     """Return the settings and the sample of a scheme's first discussion if neither a model nor a question was chosen.
 
-    Otherwise they stay as they are. A line on stderr says what the discussion shows.
+    Otherwise they stay as they are. The third value is a line that says what the discussion shows, or empty.
 
     Raises:
         UsageError: the default model was not trained on the prompts.
@@ -55,16 +55,16 @@ def first_look(
     check_trained(settings, typed())
     record, chosen = scheme_of(name), settings.model_fields_set
     if "model" in chosen or options.chosen or {*settings.names()} <= {*settings.human}:
-        return settings, options
+        return settings, options, ""
     first = {key: value for key, value in record.first.items() if key not in chosen | options.model_fields_set}
     words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in first.items())
-    if not quiet and (words or options.sample is None):
-        with_options = f", with {words}" if words else ""
-        say(f"{record.command}: {record.shows or record.summary}; on {settings.model[0]}{with_options}", error=True)
+    shows = f"{record.command}: {record.shows or record.summary}; on {settings.model[0]}"
+    shows = f"{shows}, with {words}" if words else shows if options.sample is None else ""
     sample = first.pop("sample", options.sample)
     given = named(first, type(settings).model_fields)
     settings = type(settings).model_validate({**given, **settings.model_dump(exclude_unset=True)})
-    return settings, options if sample is None else options.model_copy(update={"sample": sample})
+    options = options if sample is None else options.model_copy(update={"sample": sample})
+    return settings, options, shows
 
 
 def pull_missing(settings: Settings) -> None:
@@ -96,11 +96,13 @@ def _loading(output: Output, title: str) -> Any:  # Any: a context manager
 
 def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> None:
     """Run a discussion of a scheme step by step, by commands from stdin."""
-    settings, options = first_look(scheme, settings, options)
+    settings, options, shows = first_look(scheme, settings, options)
     questions, origin = questions_of(options, settings)
     if len(questions) * max(len(options.seeds), 1) > 1:
         raise UsageError("the stepper takes one discussion, and several were requested; give one question and one seed")
     settings = settings.model_copy(update={"seed": options.seeds[0]}) if options.seeds else settings
+    if shows:
+        say(shows, error=True)
     pull_missing(settings)
     # Late: torch takes seconds, and errors in the request are reported first.
     from sottovoce.cli.stepper import Session, Stops
