@@ -5,8 +5,11 @@ Nothing here imports torch or langgraph before a run starts.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import Any
+import gc
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from threading import Timer
 
 from sottovoce.cli.command import SchemeCommands, typed
 from sottovoce.cli.options import Output
@@ -19,6 +22,9 @@ from sottovoce.graphs import scheme as scheme_of
 from sottovoce.nodes.option_groups import named
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
+
+LATE = 3.0
+"""Seconds of loading after which a pipe's reader is told."""
 
 
 def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
@@ -85,13 +91,36 @@ def pull_missing(settings: Settings) -> None:
         raise PackageMissing(f"{error}; {later}") from error
 
 
-def _loading(output: Output, title: str) -> Any:  # Any: a context manager
+@contextmanager
+def _loading(output: Output, title: str) -> Iterator[None]:
+    """Say that a run is being loaded: at once on a terminal, and elsewhere on stderr if it takes longer than `LATE`."""
     from sottovoce.report.tables import console_of, moves
 
-    console = console_of()
-    if not moves(console) or output.as_json or output.quiet:
-        return nullcontext()
-    return console.status(one_line(f"{title}: loading"), spinner="line" if console.options.ascii_only else "dots")
+    console, line = console_of(), one_line(f"{title}: loading ...")
+    shown: AbstractContextManager[object] = nullcontext()
+    late = Timer(LATE, partial(say, line, error=True))
+    late.daemon = True
+    if moves(console) and not (output.as_json or output.quiet):
+        shown = console.status(line, spinner="line" if console.options.ascii_only else "dots")
+    elif not output.quiet:
+        late.start()
+    try:
+        with shown, uncollected():
+            yield
+    finally:
+        late.cancel()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Import without the garbage collector: it would search a million new objects, which all stay, again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.unfreeze()  # all are now in the oldest generation, which is hardly ever searched
+        gc.enable()
 
 
 def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> None:

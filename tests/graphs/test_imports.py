@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -14,6 +15,7 @@ from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.option_groups import FIRST, OF_CONTROL, place
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.shared_settings import Controlled
+from tests import warm
 from tests.tables import each_row
 
 LOADED = "import sys; import {modules}; print(sorted({{name.split('.')[0] for name in sys.modules}} & {{{heavy}}}))"
@@ -39,6 +41,34 @@ def test_importing_all_schemes_drawing_a_debate_and_running_it_with_scripted_rep
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2", "False"]
+
+
+UNUSED = {
+    *(
+        "bm25s",
+        "datasets",
+        "faiss",
+        "gguf",
+        "langchain",
+        "langgraph_api",
+        "math_verify",
+        "matplotlib",
+        "optuna",
+        "pandas",
+    ),
+    *("pyarrow", "pyserini", "ray", "sentence_transformers", "sklearn", "statsmodels", "torchvision"),
+    *("torch._inductor.compile_fx", "transformers.trainer"),
+}
+
+
+def test_a_debate_imports_none_of_the_large_libraries_that_it_does_not_use(tmp_path: Path) -> None:
+    code = (
+        "import sys; from sottovoce.cli.main import main; code = main();"
+        f"print(sorted({UNUSED} & {{*sys.modules}}), file=sys.stderr); sys.exit(code)"
+    )
+    own = {**os.environ, "SOTTOVOCE_STORE": str(tmp_path), "SOTTOVOCE_RUNS": str(tmp_path)}
+    done = warm.run(code, "debate", "--sample", "split/3", "--protocol", "cipher", "--rounds", "1", env=own)
+    assert (done.returncode, done.stderr.splitlines()[-1:]) == (0, ["[]"])
 
 
 @each_row("name", NAMES)
