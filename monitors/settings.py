@@ -32,7 +32,7 @@ class Measure(Checked):
 
     positions: str = Field(
         default="all",
-        description="Positions of a reply that are measured. For rows of runs, the default is that of their scheme.",
+        description="Positions of a reply to measure. For rows of runs, the default is that of their scheme.",
         json_schema_extra=lambda schema: schema.update(enum=[*POSITIONS.names()]),
     )
     distribution: Literal["whole", "top"] = Field(

@@ -119,7 +119,7 @@ def run_all(
     runner = Runner(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
     try:
         if person is None and (settings.asks_people or _hands_over(settings, watch)):
-            raise UsageError("a human takes part in it, but nobody can answer here; run it with its scheme's command")
+            raise UsageError("a human takes part in this run, but nobody can reply here; use its scheme's command")
         if limits is not None and limits.workers:
             if models is not None or watch is not None:
                 made = "workers make their models and monitors from the settings"

@@ -80,6 +80,7 @@ def test_nothing_that_reads_runs_or_draws_loads_torch(call: Call, models: Models
     calls = [["runs", "show", "a"], ["runs", "show", "c"], ["runs", "compare", "a", "b"]]
     assert {"torch", "transformers"} & loaded_by(["graph", "draw", "debate"], *calls, tmp_path=tmp_path) == set()
     calls = [["--help"], ["debate", "--help"], ["graph", "list"], ["debate", "--rounds", "0"]]
+    calls += [["debate", "--model", "smolm2"], ["debate", "--protocol", "cypher"], ["debate", "--sample", "splitt"]]
     late = {"torch", "transformers", "langgraph", "langchain_core", "networkx", "sympy"}
     assert late & loaded_by(*calls, tmp_path=tmp_path) == set()
 

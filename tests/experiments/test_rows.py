@@ -105,6 +105,13 @@ def test_the_matched_row_must_be_over_and_a_limit_counts_the_pilot(tmp_path: Pat
     assert why.startswith("the call limit is reached") and [*runs] == ["pair"]
 
 
+def test_a_row_that_costs_nothing_cannot_be_matched(tmp_path: Path) -> None:
+    """Experts state the solution without a model; this once ended in a ZeroDivisionError."""
+    rows = {**ROWS, "pair": {"scheme": "debate", "rounds": 1, "role": "expert"}}
+    with pytest.raises(UsageError, match=r"a discussion of 'pair' took 0 tokens, and a sample .* expected more than 0"):
+        run_rows(tmp_path, rows)
+
+
 @pytest.mark.parametrize(
     ("rows", "error"),
     [

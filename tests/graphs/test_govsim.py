@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
@@ -288,6 +289,16 @@ def test_a_reset_holds_the_last_talk_again_and_no_harvest() -> None:
     assert harvests == [0, 1, 2] and len(asked(model, "wish", 0)) == len(asked(unwatched, "wish", 0))
     for month in state["world"]["harvests"]:
         assert sum(month["caught"].values()) + month["left"] == month["pool"]
+
+
+def test_a_round_without_its_harvest_is_refused() -> None:
+    """An edit of the round alone once ended in an IndexError."""
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph = create_govsim(GovSim(), models=ByRule(players={}, says={})).compile(InMemorySaver())
+    graph.invoke(asked_for(GovSim()), thread, interrupt_after=["opening"])
+    graph.update_state(thread, {"round": 2}, as_node="opening")
+    with pytest.raises(UsageError, match="round 3 follows harvest 3, but there are 0: edit both, or none"):
+        graph.invoke(None, thread)
 
 
 def test_after_a_reset_thoughts_of_all_are_those_of_the_new_talk() -> None:
