@@ -27,6 +27,7 @@ from typing_extensions import TypedDict
 from sottovoce.channels.board import OVERWRITE, Board, Chat, InputChannel, RemovableValue, is_nested
 from sottovoce.channels.message import EXCHANGED, Message, validated
 from sottovoce.core.any_types import AnyState, Untyped
+from sottovoce.core.display import ShownDict, ShownList
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
 from sottovoce.graphs.edits import Supersteps, with_siblings, written_by
@@ -76,6 +77,14 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 yield as_json(chunk)
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Return what LangGraph does, with a decision and messages that a notebook shows. Errors: see `stream`."""
+        return _shown(super().invoke(input, config, **options))
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Return what `invoke` does."""
+        return _shown(await super().ainvoke(input, config, **options))
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
         """Return the state as LangGraph does, as JSON, with the discussion so far as `messages`, not in checkpoints."""
@@ -201,7 +210,15 @@ def _with_chat(snapshot: StateSnapshot) -> StateSnapshot:
     if not isinstance(values, dict) or not {"question", "board"} <= values.keys():
         return snapshot
     messages = chat_of(values, values.get("decision"))  # type: ignore[arg-type]  # it reads the keys that exist
-    return snapshot._replace(values=as_json({**values, "messages": messages}))
+    return snapshot._replace(values=_shown(as_json({**values, "messages": messages})))
+
+
+def _shown(values: Any) -> Any:  # Any: a state's values, or what else LangGraph returns
+    """Return a state whose decision and messages have `_repr_html_`; inside another graph it stays plain."""
+    if not isinstance(values, dict) or is_nested():
+        return values
+    kinds: dict[str, type[Any]] = {"decision": ShownDict, "board": ShownList, "messages": ShownList}
+    return {key: kinds[key](each) if key in kinds and each is not None else each for key, each in values.items()}
 
 
 def as_json(value: Any) -> Any:  # Any: what LangGraph streams or returns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     BeforeValidator,
@@ -313,6 +313,14 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
             owner, dot, own = name.rpartition(".")
             found |= {own: value} if not dot or owner == agent else {}
         return found
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _listed(cls, value: JSONValue, info: ValidationInfo) -> JSONValue:
+        """Take a single value as a list of one: Debate(model="smollm2", temperature=0.2)."""
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        many = get_origin(annotation) is list or get_args(annotation)[-1:] == (...,)
+        return [value] if many and isinstance(value, (str, int, float)) else value
 
     @field_validator("protocol")
     @classmethod

@@ -6,14 +6,19 @@ The command line uses the same runner, so each can resume, compare and verify th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.core.any_types import JSON, JSONValue, Keywords
+from sottovoce.core.any_types import JSON, JSONValue, Keywords, Untyped
+from sottovoce.core.display import html
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.question_files import check
+from sottovoce.datasets.question_files import check, read_file
+from sottovoce.datasets.schema import check_names, columns_of, question_from, renamed
 from sottovoce.datasets.trained import SMALL, untrained
 from sottovoce.graphs import SCHEMES, Scheme
 from sottovoce.graphs import scheme as scheme_of
@@ -26,7 +31,7 @@ from sottovoce.runs import run_directory
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.record import DiscussionRecord, Results
-from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.run import Observer, Run, load_run
 from sottovoce.runs.runner import continue_run, payload_store, run_all
 
 if TYPE_CHECKING:
@@ -67,6 +72,9 @@ class RunResults:
         """The full record of each discussion: question, messages, prompts, votes, decision, cost."""
         return list(self._run.records.values())
 
+    def _repr_html_(self) -> str:
+        return html(self)
+
     def to_pandas(self) -> DataFrame:
         """Return a table with a row for each discussion that ended: a question under a seed.
 
@@ -106,26 +114,32 @@ class RunResults:
 
 def run_questions(
     scheme: str | Scheme,
-    questions: str | Question | Sequence[str | Question],
+    questions: str | Question | Path | Sequence[str | Question | Mapping[str, JSONValue]],
     settings: Settings | Mapping[str, JSONValue] | None = None,
     *,
+    columns: Mapping[str, str] | None = None,
     models: Models = None,
     seeds: Sequence[int] = (),
     folder: Path | str | None = None,
     at_once: int = 32,
+    progress: bool = True,
 ) -> RunResults:
     """Ask a scheme one or more questions and return the results.
 
     Args:
         scheme: The scheme's name, or a `Scheme`.
-        questions: Texts, or questions with further fields (`Question`: documents, choices, target, ...).
+        questions: Texts, or questions with further fields (`Question`: documents, choices, target, ...), or the path
+            of a question file.
         settings: The scheme's own settings, or plain values by name, as in a settings file: a single value stands
             for a list of one. None uses the defaults.
+        columns: The fields that have other names in the questions: {"question": "prompt", "target": "gold"}. Other
+            keys of such questions are not read.
         models: A chat model for all agents, or models by agent name; None loads those that the settings name.
         seeds: Each question is discussed once under each seed; if empty, once under the settings' seed.
         folder: Directory to save the run in. If it already contains this run, unfinished discussions are continued,
             and nothing is asked twice. None saves nothing, and payloads are deleted at the end.
         at_once: Number of discussions that run at the same time.
+        progress: Show a bar of the discussions that are over, at a terminal and in a notebook.
 
     Raises:
         UsageError: there is no such scheme, or it cannot discuss these questions; raised before any agent speaks.
@@ -137,14 +151,15 @@ def run_questions(
     chosen_settings = registered.settings.parse(values)
     if models is None and (why := untrained(chosen_settings)):
         raise UsageError(f"{why}; name another model in the settings, such as {{'model': '{SMALL}'}}")
-    checked = _checked_questions(questions, chosen_settings)
+    checked = _checked_questions(_with_fields(questions, columns), chosen_settings)
     limits = Limits(at_once=at_once)
     manifest = new_manifest(registered.name, chosen_settings, checked, seeds, models=models)
     place = Path(folder) if folder is not None else None
     run = Run.start(manifest, checked, None) if place is None else continue_run(manifest, checked, place)
     if run.unfinished:
-        with payload_store(place) as store:
-            _outside_of_loops(lambda: run_all(run, chosen_settings, store, models=models, limits=limits))
+        with payload_store(place) as store, _bar(run, shown=progress) as observe:
+            work = partial(run_all, run, chosen_settings, store, models=models, limits=limits, observe=observe)
+            _outside_of_loops(work)
     else:
         run.close()
     return RunResults(run)
@@ -171,6 +186,42 @@ def _known(scheme: str | Scheme) -> Scheme:
     if (found := scheme_of(scheme.name)) != scheme:
         raise UsageError(f"another scheme is called {scheme.name!r}; choose another name for this one")
     return found
+
+
+@contextmanager
+def _bar(run: Run, *, shown: bool) -> Iterator[Observer]:
+    """Show the discussions that are over, and the score so far, at a terminal or in a notebook."""
+    from tqdm.auto import tqdm
+
+    scored = any("target" in record.question for record in run.records.values())
+    name = run.manifest.scheme if scored else f"{run.manifest.scheme}, not scored: no question has a target"
+    visible = shown and (sys.stderr.isatty() or "ipykernel" in sys.modules)
+    with tqdm(total=len(run.records), desc=name, unit="discussion", disable=not visible) as bar:
+
+        def update(*_: object) -> None:
+            counts = run.counts
+            if behind := counts.done + counts.failed - bar.n:
+                bar.set_postfix_str(f"{counts.score / counts.scored:.0%} right" if counts.scored else "", refresh=False)
+                bar.update(behind)
+
+        yield lambda record, event: update() if visible and record.status in ("done", "failed") else None
+        if visible:
+            update()
+
+
+def _with_fields(questions: Untyped, columns: Mapping[str, str] | None) -> Untyped:
+    """Return the questions of a file, or rows with the fields in place of the caller's columns."""
+    if columns is not None:
+        columns = columns_of(columns)
+    if isinstance(questions, Path):
+        return read_file(questions, columns=columns).questions
+    if not columns:
+        return questions
+    rows = [questions] if isinstance(questions, Mapping) else questions
+    renamed_rows = [renamed(dict(row), columns) for row in rows]
+    for row in renamed_rows:
+        check_names(row, columns)
+    return [question_from(row, {}, cells=False)[0] for row in renamed_rows]
 
 
 def _checked_questions(questions: str | Question | Sequence[str | Question], settings: Settings) -> list[Question]:

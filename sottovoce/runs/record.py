@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, field_serializer
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON
+from sottovoce.core.display import html
 from sottovoce.core.text import figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
@@ -100,6 +101,9 @@ class DiscussionRecord(BaseModel):
     def _plain(self, messages: list[Message]) -> list[JSON]:
         """Serialize messages by `to_dict`; pydantic alone would write token counts as floats."""
         return [message.to_dict() for message in messages]
+
+    def _repr_html_(self) -> str:
+        return html(self)
 
     def to_json(self) -> str:
         """Return the record as it is printed and exported."""

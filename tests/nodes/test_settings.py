@@ -89,3 +89,12 @@ def test_memory_is_read_as_a_person_writes_it_and_as_we_print_it(written: Any, n
 def test_settings_cannot_be_changed_once_made() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Debate().rounds = 5
+
+
+def test_a_single_value_stands_for_a_list_of_one() -> None:
+    typed: dict[str, Any] = {"model": "smollm2", "temperature": 0.2, "layers": 3, "watch": "random:0.1", "system": ""}
+
+    found = Debate(**typed)
+
+    assert (found.model, found.temperature, found.layers) == (["smollm2"], [0.2], (3,))
+    assert found == Debate(**{name: [value] for name, value in typed.items()})

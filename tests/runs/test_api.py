@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import SCHEMES
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.graphs.single import Single
 from sottovoce.runs.api import open_run, run_questions
 from tests.graphs.toys.palaver import SCHEME as PALAVER
@@ -86,3 +88,48 @@ def test_what_cannot_be_asked_is_refused_in_one_line(scheme: str, questions: Any
     with pytest.raises(UsageError) as refused:
         run_questions(scheme, questions, settings, models=scripted())
     assert line in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_rows_and_files_with_columns_of_their_own_are_asked(tmp_path: Path) -> None:
+    rows = [{"prompt": "1 + 1?", "gold": 2, "note": "x"}, {"prompt": "2 + 3?", "gold": 5}]
+    (tmp_path / "mine.csv").write_text("prompt,gold\n1 + 1?,2\n")
+    columns = {"question": "prompt", "target": "gold"}
+
+    listed = run_questions("single", rows, models=scripted(), columns=columns)
+    file = run_questions("single", tmp_path / "mine.csv", models=scripted(), columns=columns)
+
+    assert list(listed.to_pandas()["target"]) == ["2", "5"] and list(file.to_pandas()["question"]) == ["1 + 1?"]
+    for wrong, said in (
+        ({"qestion": "prompt"}, "unknown field of a question"),
+        ({"id": "note"}, "found no 'question'"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            run_questions("single", rows, models=scripted(), columns=wrong)
+
+
+@pytest.mark.parametrize(("terminal", "progress"), [(True, True), (True, False), (False, True)])
+def test_a_terminal_sees_how_many_discussions_are_over(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: bool, progress: bool
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+
+    run_questions("single", [SUM, OTHER], models=scripted(), progress=progress)
+
+    shown = capsys.readouterr().err.rpartition("\r")[2]
+    assert ("single: 100%" in shown and "2/2" in shown and "100% right" in shown) == (terminal and progress)
+    assert shown == "" or terminal
+
+
+def test_a_notebook_shows_results_transcripts_decisions_and_messages_with_texts_escaped() -> None:
+    model = scripted("<script>x</script> The answer is 22.", *["The answer is 22."] * 7)
+    results = run_questions("debate", [SUM, OTHER], SETTINGS, models=model)
+    state = create_debate(Debate(agents=2, rounds=1), models=scripted()).compile().invoke(SUM)
+
+    pages = [each._repr_html_() for each in (results, results.records[0], state["decision"], state["board"])]
+
+    assert all("<script>" not in page for page in pages) and "&lt;script&gt;x&lt;/script&gt;" in pages[0]
+    assert (
+        pages[0].count("<details>") == 2 and "agent_2" in pages[1] and ">22<" in pages[2] and "agent_1: 22" in pages[2]
+    )
+    assert "agent_1" in pages[3] and "The answer is 22." in state["messages"]._repr_html_()
+    assert state["decision"] == {**state["decision"]} and json.loads(json.dumps(state["board"])) == state["board"]
