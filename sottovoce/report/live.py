@@ -106,7 +106,7 @@ class Live:
         """
         self.version, self.runs, self.rows = 0, list[Listed](), list[JSON]()
         self.words = Words()
-        self._tensors, self._lock, self._busy = Tensors(self.words), Lock(), False
+        self._tensors, self._lock, self._busy = Tensors(self.words), Lock(), Lock()
         self._discussions, self._numbers = list[tuple[int, Key]](), dict[tuple[int, Key], int]()
         self._all = not names
         if names:
@@ -234,17 +234,15 @@ class Live:
             question["documents"] = dealt_documents(documents, settings)
         check(question, settings)
         question["kind"] = settings.answers_in or kind_of(question)
-        with self._lock:
-            if self._busy:
-                raise UsageError("a run that was started here has not ended; start the next one after it")
-            self._busy = True
+        if not self._busy.acquire(blocking=False):
+            raise UsageError("a run that was started here has not ended; start the next one after it")
         try:
             run = start_run(new_manifest(record.name, settings, [question]), [question])  # it loads the model
             assert run.folder is not None, "made there"
             with self._lock:
                 number = self._add(run.folder)
         except BaseException:
-            self._busy = False
+            self._busy.release()
             raise
         Thread(target=self._run, args=(number, run, settings), daemon=True).start()
         return number
@@ -255,9 +253,10 @@ class Live:
             run_all(run, settings, run.store())
         except SottovoceError as error:
             trouble = one_line(str(error))
-        with self._lock:
-            self._busy = False
-            if trouble:
+        finally:
+            self._busy.release()
+        if trouble:
+            with self._lock:
                 self._announce(number, {**self.runs[number].about, "trouble": trouble})
 
 

@@ -18,6 +18,7 @@ from sottovoce.core.errors import RecordError
 from sottovoce.models import load
 from sottovoce.report import viewer
 from sottovoce.report.comparison import Gathered, comparison_of, gathered, tables
+from sottovoce.report.hearing_edges import hearing_edges
 from sottovoce.report.plots import plots
 from sottovoce.report.report import report
 from sottovoce.report.viewer import Tensors, Words, items
@@ -129,6 +130,18 @@ def test_what_was_withheld_stands_before_what_replaced_it_with_the_score_of_the_
     assert found[at]["mark"] == "withdrawn by a monitor: no agent read it"
     assert found[at + 1]["text"] == "again at agent_2 (score 0.83): the monitor scores 0.83"
     assert found[at + 2]["text"] == run.only.messages[-1].text and "mark" not in found[at + 2]
+
+
+def test_a_message_was_heard_where_a_later_prompt_of_another_agent_has_its_words(tmp_path: Path) -> None:
+    record = scripted(tmp_path).only
+
+    edges = hearing_edges(record)
+
+    said = [(each.message.agent, each.message.round, each.before.agent, each.before.round) for each in edges]
+    assert said == [("agent_2", 0, "agent_1", 1), ("agent_1", 0, "agent_2", 1)]
+    assert all(each.form.startswith("cipher: ") for each in edges)
+    record.notes = ["agent_1 hears agent_2 in words: they speak nl and cipher"]
+    assert [each.form for each in hearing_edges(record)] == ["words", edges[1].form]
 
 
 def test_cards_hold_the_head_of_the_log_and_its_digest(spoken: Run) -> None:

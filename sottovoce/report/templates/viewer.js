@@ -102,9 +102,14 @@ function sections(d) {
   return found;
 }
 
-function header(d) {
+function title(d) {
   const made = element("div", "item head");
   made.append(...swatch(INDEX[d].run), named(INDEX[d]));
+  return made;
+}
+
+function header(d) {
+  const made = title(d);
   if (d !== chosen) return made;
   for (const other of others(d)) {
     const on = other === beside, same = INDEX[other].id === INDEX[d].id;
@@ -213,7 +218,9 @@ function itemOf(key) {
 function tell(key, token) {
   const pair = beside === null ? [] : [chosen, beside].map((d) => keptOf.get(d)).filter(Boolean);
   const told = pair.length && kept ? pair : [[key, token]];
-  field("token").replaceChildren(...told.flatMap(([each, i]) => (itemOf(each) ? panel(itemOf(each), i) : [])));
+  const whose = (key) => (told.length > 1 ? [title(place(key)[0])] : []);
+  const known = told.filter(([each]) => itemOf(each));
+  field("token").replaceChildren(...known.flatMap(([each, i]) => [...whose(each), ...panel(itemOf(each), i)]));
 }
 
 // Mark what is kept within a part of the page.
