@@ -19,6 +19,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.bounds import size_of
+from sottovoce.core.catalogue import BUNDLED
 from sottovoce.core.errors import ModelError
 from sottovoce.core.files import models_folder
 from sottovoce.models.engine.engine import Engine
@@ -31,7 +32,7 @@ from sottovoce.models.huggingface.load_files import read, tokenizer_at
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packed_weights import Packing, format_of
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.sources.locate import BUNDLED, locate, ready
+from sottovoce.models.sources.locate import locate, ready
 
 LOGGER = logging.getLogger(__name__)
 

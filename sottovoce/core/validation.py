@@ -49,10 +49,9 @@ def first_wrong(error: ValidationError, model_name: str) -> str:
         about = first["ctx"]
         steps = [*map(str, first["loc"]), about["discriminator"].strip("'")]
         return f"{'.'.join(steps)} is {shown(about['tag'])}: expected one of {about['expected_tags']}"
-    steps = first["loc"]
-    if len(steps) > 1 and isinstance(steps[-1], int) and not isinstance(first["input"], (dict, list)):
-        steps = steps[:-1]  # of a list of values, the wrong one is shown
-    where = _place(steps)
+    path: tuple[int | str, ...] = first["loc"]
+    in_list = len(path) > 1 and isinstance(path[-1], int) and not isinstance(first["input"], (dict, list))
+    where = _place(path[:-1] if in_list else path)  # the message shows which value of the list is wrong
     message = str(first["msg"]).partition(", unable to parse")[0]
     expected = message.removeprefix("Input should be ")
     if expected != message:
