@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from tests import warm
 
-ROOT = Path(__file__).resolve().parents[1]
 PLUGIN = Path(__file__).parent / "plugin"
+ENV = {**os.environ, "PYTHONPATH": str(PLUGIN)}
+"""The environment of a process that has the package installed."""
 MAIN = "import sys; from sottovoce.cli.main import main; sys.exit(main())"
-
-
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """A process that has the package installed."""
-    installed = {**os.environ, "PYTHONPATH": str(PLUGIN), "COLUMNS": "200"}
-    return subprocess.run(
-        [sys.executable, *command], capture_output=True, check=False, text=True, cwd=ROOT, env=installed
-    )
 
 
 def debate(*arguments: str) -> subprocess.CompletedProcess[str]:
     told = ("debate", "--protocol", "louder", "--rounds", "2", "--max-tokens", "24", *arguments, "--json")
-    return warm.run(MAIN, *told, env={**os.environ, "PYTHONPATH": str(PLUGIN)})
+    return warm.run(MAIN, *told, env=ENV)
 
 
 def test_it_is_held_by_its_name_on_the_command_line() -> None:
@@ -40,7 +32,7 @@ def test_it_is_held_by_its_name_on_the_command_line() -> None:
 def test_it_stands_in_studio_s_form_without_being_loaded() -> None:
     asked = "import sys; from sottovoce.graphs import scheme; form = scheme('debate').settings.model_json_schema()"
     tell = "; import json; print(json.dumps([form['properties']['protocol']['enum'], 'louder' in sys.modules]))"
-    assert json.loads(run("-c", asked + tell).stdout) == [
+    assert json.loads(warm.run(asked + tell, env=ENV).stdout) == [
         ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft", "louder"],
         False,
     ]

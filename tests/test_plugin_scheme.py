@@ -189,7 +189,8 @@ def test_help_lists_it_and_loads_nothing_of_it() -> None:
 
 
 def test_studio_s_configuration_names_it_and_serves_its_settings() -> None:
-    config = json.loads(process("-m", "sottovoce.graphs"))
+    made = warm.run("from sottovoce.graphs.__main__ import main; main()", cwd=PLUGIN, env=installed())
+    config = json.loads(printed(made))
     assert [*config["graphs"]] == [*NAMES, "panel"]
     module, name = config["graphs"]["panel"]["path"].split(":")
     code = (

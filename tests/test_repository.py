@@ -20,6 +20,7 @@ import pytest
 
 import sottovoce
 from sottovoce.core.any_types import JSON
+from tests import warm
 from tests.test_words import parsed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,9 +120,7 @@ def test_the_version_is_the_same_in_package_and_metadata() -> None:
 def test_langgraph_json_is_what_the_schemes_records_say() -> None:
     """`python -m sottovoce.graphs > langgraph.json` brings it up to date."""
     written = (ROOT / "langgraph.json").read_text(encoding="utf-8")
-    made = subprocess.run(
-        [sys.executable, "-m", "sottovoce.graphs"], cwd=ROOT, capture_output=True, check=True, encoding="utf-8"
-    ).stdout
+    made = warm.run("from sottovoce.graphs.__main__ import main; main()", cwd=ROOT).stdout
 
     assert written == made
     for entry in json.loads(written)["graphs"].values():

@@ -151,7 +151,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Model
 def test_a_folder_without_permission_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "shut").mkdir(mode=0o500)
 
-    assert "no permission" in refused(call, USAGE, "debate", "--save", tmp_path / "shut" / "run")
+    assert "no permission" in refused(call, USAGE, "debate", "2 + 2?", "--save", tmp_path / "shut" / "run")
 
 
 def test_an_error_that_quotes_a_text_stays_on_one_line_without_control_characters(call: Call) -> None:
