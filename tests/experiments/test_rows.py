@@ -150,7 +150,8 @@ def test_a_baseline_takes_over_the_settings_of_a_single_agent() -> None:
 
 
 def test_a_baseline_gets_the_same_evidence() -> None:
-    assert chosen(baseline_settings(run_of("madra", MADRA(n_wiki=3)), Single)) == {"source": "all", "n_wiki": 3}
+    settings = chosen(baseline_settings(run_of("madra", MADRA(n_wiki=3)), Single))
+    assert settings == {"source": "all", "n_wiki": 3, "model": ["smollm2"]}  # `single` has another default model
 
 
 @pytest.mark.parametrize(
