@@ -56,7 +56,7 @@ def read_experiment(
     content = _filled(read_yaml(path, KIND, "rows: {alone: {scheme: single}}"), str(data.resolve()))
     resolved = _resolved(content, path.parent.resolve(), limit)
     try:
-        return Experiment.model_validate(with_settings(resolved, settings) if settings else resolved)
+        return Experiment.model_validate(with_settings(resolved, {**settings}) if settings else resolved)
     except UsageError as error:
         raise UsageError(f"{error} ({KIND} {str(path)!r})") from error
 

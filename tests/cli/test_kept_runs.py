@@ -130,6 +130,7 @@ READERS = {
     "runs verify": ["runs", "verify", "RUN", TRUST],
     "runs judge": ["runs", "judge", "RUN", "--model", "./tiny"],
     "runs remove": ["runs", "remove", "RUN"],
+    "view": ["view", "RUN"],
     "monitor collect": ["monitor", "collect", "RUN", "--to", "out.jsonl", TRUST],
     "experiment run": ["experiment", "run", "rows", TRUST],
     "debate": ["debate", "2 + 2?", "--model", "./tiny", "--probe", "shuffled", "--probe-from", "RUN"],

@@ -97,4 +97,4 @@ def test_a_single_value_stands_for_a_list_of_one() -> None:
     found = Debate(**typed)
 
     assert (found.model, found.temperature, found.layers) == (["smollm2"], [0.2], (3,))
-    assert found == Debate(**{name: [value] for name, value in typed.items()})
+    assert found == Debate.model_validate({name: [value] for name, value in typed.items()})
