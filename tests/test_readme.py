@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from sottovoce.core.any_types import Untyped
@@ -115,6 +117,38 @@ def test_the_code_of_readme_runs(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "22" in done.stdout
+
+
+TYPED = [
+    shlex.split(line, comments=True)[2:]
+    for line in re.findall(r"^    (python cli\.py .*)$", README.read_text(encoding="utf-8"), re.MULTILINE)
+]
+NOT_RUN = ("experiment run", "step", "view", "--human", "PATH/Qwen")  # minutes, a person, or a model of the reader's
+
+
+def test_every_command_of_readme_and_its_options_exist() -> None:
+    from sottovoce.cli.main import program
+
+    wrong = []
+    for words in TYPED:
+        command: Untyped = program
+        for word in words[: 2 if words[0] in ("runs", "experiment", "step") else 1]:
+            command = command and command.get_command(click.Context(program), word)
+        known = {name for param in command.params for name in param.opts} if command else set[str]()
+        wrong += [words] if command is None else [word for word in words if word[:2] == "--" and word not in known]
+    assert wrong == [] and len(TYPED) > 10
+
+
+@pytest.mark.slow
+def test_the_commands_of_readme_run_one_after_another(tmp_path: Path) -> None:
+    for words in TYPED:
+        if not any(part in " ".join(words) for part in NOT_RUN):
+            command = [sys.executable, str(ROOT / "cli.py"), *words]
+            done = subprocess.run(
+                command, capture_output=True, check=False, text=True, cwd=tmp_path, env=own_store(tmp_path)
+            )
+            assert done.returncode == 0, (words, done.stderr)
+    assert {"table.tex", "plots", "report.html"} <= {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def test_a_stop_does_not_wait_for_a_person(tmp_path: Path) -> None:
 
 
 def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nobody can answer here"):
+    with pytest.raises(UsageError, match="nobody can reply here"):
         run_one(task(), PayloadStore(tmp_path))
 
 
