@@ -64,7 +64,7 @@ def first_look(name: str, settings: Settings, options: QuestionOptions) -> tuple
         return settings, options, ""
     first = {key: value for key, value in record.first.items() if key not in chosen | options.model_fields_set}
     words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in first.items())
-    shows = f"{record.command}: {record.shows or record.summary}; on {settings.model[0]}"
+    shows = f"{record.command}: {(record.shows or record.summary).rstrip('.')}; on {settings.model[0]}"
     shows = f"{shows}, with {words}" if words else shows if options.sample is None else ""
     sample = first.pop("sample", options.sample)
     given = named(first, type(settings).model_fields)

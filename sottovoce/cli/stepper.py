@@ -192,6 +192,8 @@ class Session:
     def run(self) -> None:
         """Run until the user quits or stdin ends."""
         self._say(str(self._stops.current), style="dim")
+        if sys.stdin.isatty():
+            self._say("Enter runs one step, and help lists all commands", style="dim")
         while True:
             if sys.stdin.isatty():
                 print(PROMPT, end="", flush=True)

@@ -183,7 +183,7 @@ def test_payloads_lie_in_any_byte_store_and_at_any_address_of_fsspec(kind: str, 
     assert first.put(payload()) == ref and first.keys() == second.keys() == [ref.sha256]
     assert torch.equal(ref.load(second).tensors["logprob"], payload().tensors["logprob"])
     assert second.get("0" * 64) is None and copy.copy(second).place == second.place
-    with pytest.raises(UsageError, match=r"payloads lie in .*; expected a folder"):
+    with pytest.raises(UsageError, match=r"payloads are stored in .*; expected a folder"):
         _ = second.root
 
 

@@ -15,8 +15,8 @@ from tests.fuzz.cases import drawn, held, text
 
 BESIDES = {"list", "show"}
 """Commands that need no model."""
-LEFT_OUT = {"symmetry", "doctor", "pull", "remove", "index"}
-"""What would fetch, delete or compute for long."""
+LEFT_OUT = {"symmetry", "doctor", "pull", "remove", "index", "view"}
+"""What would fetch, delete, compute for long, or serve until it is stopped."""
 
 
 @drawn("arguments")

@@ -121,7 +121,7 @@ def test_a_reply_that_is_none_is_told_and_the_approval_waits_on() -> None:
 
 
 def test_what_nobody_does_is_refused_with_what_is_nearest() -> None:
-    with pytest.raises(UsageError, match=r"to approve: 'revize'; .* is 'revise'"):
+    with pytest.raises(UsageError, match=r"to approve: 'revize'; did you mean 'revise'\?"):
         Debate(approve=["revize"])
     with pytest.raises(UsageError, match="to approve: 'Tester'"):
         CodeGen(approve=["Tester"])

@@ -134,7 +134,7 @@ def test_progress_is_told_by_passages_and_by_the_share_of_the_file(tmp_path: Pat
     [
         (
             {"settings": {"words": 1}},
-            r"cannot be read: words is 1: expected 'folded words, character pairs'; build it again with `python",
+            r"cannot be read: words is 1: expected 'folded words, character pairs'; build it again with `",
         ),
         ({"passages": 6}, r"has 5 passages, not 6; build it again"),
         ({"format": 2}, r"cannot be read: format is 2: expected 1; build it again"),
