@@ -320,7 +320,7 @@ def test_parquet_is_read_with_its_types(tmp_path: Path) -> None:
         ("q.csv", b"PK\x03\x04 and more", "is a ZIP archive, as workbooks of Excel are; save the sheet as CSV UTF-8"),
         ("q.jsonl", gzip.compress(b"{}", mtime=0), "is compressed by gzip; unpack it with gunzip"),
         ("q.csv", b"PAR1", "is Parquet; let its name end in .parquet"),
-        ("q.csv", "question\nWhy?\n".encode("utf-16-le"), "without a byte order mark; convert it, such as by iconv -f UTF-16LE"),
+        ("q.csv", "question\nWhy?\n".encode("utf-16-le"), "without a byte order mark; convert it, such as by iconv"),
         ("q.csv", "question\nZürich?\n".encode("latin1"), "byte at byte 10, line 2; convert it, such as by iconv"),
         ("q.csv", b"\xff\xfea", "is damaged UTF-16: "),
         ("q.csv", TABLE.encode() + b"a;b\n", "line 4 of question file 'q.csv': found 2 cells; expected 3, one per "
