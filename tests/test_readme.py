@@ -129,13 +129,13 @@ NOT_RUN = ("experiment run", "step", "view", "--human", "PATH/Qwen")  # minutes,
 def test_every_command_of_readme_and_its_options_exist() -> None:
     from sottovoce.cli.main import program
 
-    wrong = []
+    wrong = list[str]()
     for words in TYPED:
         command: Untyped = program
         for word in words[: 2 if words[0] in ("runs", "experiment", "step") else 1]:
             command = command and command.get_command(click.Context(program), word)
         known = {name for param in command.params for name in param.opts} if command else set[str]()
-        wrong += [words] if command is None else [word for word in words if word[:2] == "--" and word not in known]
+        wrong += words if command is None else [word for word in words if word[:2] == "--" and word not in known]
     assert wrong == [] and len(TYPED) > 10
 
 
