@@ -67,7 +67,7 @@ class Program(Commands):
 program = Program(
     "sottovoce",
     ABOUT,
-    context_settings={"max_content_width": 100, "help_option_names": ["--help", "-h"]},
+    context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
     params=[
         flag("--version", "Show the version and exit.", lambda ctx: click.echo(f"sottovoce {__version__}")),
         click.Option(["--verbose"], is_flag=True, help="Log on stderr what is loaded, read and saved."),

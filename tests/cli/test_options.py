@@ -40,7 +40,7 @@ def test_help_has_every_setting(call: Call, monkeypatch: pytest.MonkeyPatch, nam
 
     answer = call(name.replace("_", "-"), "--help-all")
 
-    shown = set(re.findall(r"^  (--[a-z-]+)", answer.out, re.MULTILINE))
+    shown = set(re.findall(r"^  (?:-h, )?(--[a-z-]+)", answer.out, re.MULTILINE))
     assert shown == {"--help", "--help-all", "--settings"} | options(scheme(name).settings) | {
         option for model in (QuestionOptions, Limits, Output) for option in options(model)
     } - ({"--game"} if name == "debate" else set())  # it plays none
