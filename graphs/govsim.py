@@ -483,8 +483,12 @@ SCHEME = Scheme(
     manner=manner,
     shows="agents fish in one lake and talk, and a model this small leaves no fish",
     first={
-        **{"agents": 3, "months": 3, "utterances": 2},
-        **{"temperature": 0.7, "max_tokens": 40, "chain_of_thought": "off"},
+        "agents": 3,
+        "months": 3,
+        "utterances": 2,
+        "temperature": 0.7,
+        "max_tokens": 40,
+        "chain_of_thought": "off",
     },
 )
 make_graph = SCHEME.make_graph

@@ -331,8 +331,13 @@ SCHEME = Scheme(
     manner=manner,
     shows="agents choose among the passages that a search found, and answer with them",
     first={
-        **{"sample": "facts/20", "wiki": "documents", "temperature": 0, "chain_of_thought": "off"},
-        **{"rounds": 1, "max_tokens": 48, "select_tokens": 48},
+        "sample": "facts/20",
+        "wiki": "documents",
+        "temperature": 0,
+        "chain_of_thought": "off",
+        "rounds": 1,
+        "max_tokens": 48,
+        "select_tokens": 48,
     },
 )
 make_graph = SCHEME.make_graph

@@ -473,8 +473,13 @@ SCHEME = Scheme(
     truth=lambda message: class_noted(message.notes),
     shows="agents make facts public in turn, until one of them names the character that fits",
     first={
-        **{"variant": "sym", "suspects": 3, "attributes": 3, "turns": 6},
-        **{"temperature": 1, "max_tokens": 64, "chain_of_thought": "off"},
+        "variant": "sym",
+        "suspects": 3,
+        "attributes": 3,
+        "turns": 6,
+        "temperature": 1,
+        "max_tokens": 64,
+        "chain_of_thought": "off",
     },
 )
 make_graph = SCHEME.make_graph

@@ -149,9 +149,11 @@ class Trained:
     tried: list[Tried]
     """Candidates by decreasing gain, each at the threshold of its largest gain."""
     split: Split
-    held_out: Floats
-    """What each game for choosing adds to the gain, times their number, if candidate and threshold are chosen by the
-    games of other folds: the mean is not that of the best of many."""
+    validated: Floats
+    """The gain by each game, if candidate and threshold are chosen on the other folds' games.
+
+    The mean over the games is the gain on games that did not choose; it is not that of the best of many choices.
+    """
 
 
 def train(file: RowFile, role: str | None, training: Training) -> Trained:
@@ -181,11 +183,11 @@ def train(file: RowFile, role: str | None, training: Training) -> Trained:
         made_by={name: version(name) for name in ("sottovoce", "scikit-learn", "numpy")},
     )
     monitor = monitor.model_copy(update={"fitted": fitted})
-    return Trained(monitor, candidates, parts, held_out(candidates, parts.choosing))
+    return Trained(monitor, candidates, parts, cross_validated(candidates, parts.choosing))
 
 
-def held_out(candidates: Sequence[Tried], games: Games) -> Floats:
-    """Return for each game what it adds to the gain, times their number, at the best choice of other folds' games."""
+def cross_validated(candidates: Sequence[Tried], games: Games) -> Floats:
+    """Return the gain by each game, with the candidate and threshold that are best on the other folds' games."""
     highest = [games.highest(each.monitor.scores(games.columns)) for each in candidates]
     above, folds = np.zeros(len(games)), np.arange(len(games)) % FOLDS
     for fold in range(FOLDS):

@@ -243,17 +243,16 @@ def _watched(command: list[str], folder: Path, size: int, arrived: Fraction) -> 
     """Run pip with its temporary files in `folder`, whose growth shows its progress; return its code and stderr."""
     ours = {**os.environ, "TMPDIR": str(folder)}
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=ours) as process:
-        while True:
-            try:
-                said = process.communicate(timeout=0.2)[1]
-                return process.returncode, said.decode(errors="replace")
-            except subprocess.TimeoutExpired:
+        try:
+            while True:
+                with suppress(subprocess.TimeoutExpired):
+                    said = process.communicate(timeout=0.2)[1]
+                    return process.returncode, said.decode(errors="replace")
                 with suppress(OSError):  # pip moves its files
                     nbytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
                     arrived(min(nbytes / size, 1.0))
-            except BaseException:
-                process.kill()
-                raise
+        finally:
+            process.kill()  # an interrupted one; it does nothing to one that has ended
 
 
 def unpack(wheel: Path, within: str, folder: Path) -> Path:

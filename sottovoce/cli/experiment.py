@@ -42,7 +42,7 @@ commands = Commands("experiment")
 LONGEST = 100
 """Letters of a description in the list, and of what a folder's name says of changes."""
 UNSAFE = re.compile(r"[^\w.-]+")
-"""What a folder's name does not have."""
+"""Letters that are replaced in a folder's name."""
 NAMED = 20
 """Maximum number of runs that are named as not started."""
 TRIALS = "temperatures | score | 95 %"

@@ -133,15 +133,15 @@ def _training(trained: Trained) -> str:
     )
     heading = f"role {one_line(trained.monitor.role)}: {of}, {counted(len(trained.tried), 'candidate')}"
     rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, trained.tried[:SHOWN]))
-    return f"{heading}\n\n{rows}\n\n{_held_out(trained)}\n\n{_monitor(trained.monitor)}"
+    return f"{heading}\n\n{rows}\n\n{_validated(trained)}\n\n{_monitor(trained.monitor)}"
 
 
-def _held_out(trained: Trained) -> str:
+def _validated(trained: Trained) -> str:
     """Return a warning about the gain of the best of many, with an estimate from games that did not choose it."""
     from sottovoce.analysis.statistics import paired_bootstrap
     from sottovoce.monitors.training import TAUS
 
-    gains, choices = trained.held_out.tolist(), len(trained.tried) * len(TAUS)
+    gains, choices = trained.validated.tolist(), len(trained.tried) * len(TAUS)
     try:
         gain = paired_bootstrap(gains)
         estimate = f"{_points(gain.value)} points (95 % {_points(gain.low)} to {_points(gain.high)})"

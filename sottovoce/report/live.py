@@ -7,7 +7,7 @@ the version up. A run is read when it is first shown; one that is running, at on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -147,9 +147,9 @@ class Live:
     def search(self, words: str) -> list[int]:
         """Return the discussions in which a text occurs."""
         with self._lock:
-            return [number for number in range(len(self.rows)) if self._holds(number, words.lower())]
+            return [number for number in range(len(self.rows)) if self._contains(number, words.lower())]
 
-    def _holds(self, number: int, words: str) -> bool:
+    def _contains(self, number: int, words: str) -> bool:
         said = items(self._record(number), None)
         return any(words in item["text"].lower() or words in item.get("answer", "").lower() for item in said)
 
@@ -236,15 +236,14 @@ class Live:
         question["kind"] = settings.answers_in or kind_of(question)
         if not self._busy.acquire(blocking=False):
             raise UsageError("a run that was started here has not ended; start the next one after it")
-        try:
+        with ExitStack() as unless_started:
+            unless_started.callback(self._busy.release)
             run = start_run(new_manifest(record.name, settings, [question]), [question])  # it loads the model
             assert run.folder is not None, "made there"
             with self._lock:
                 number = self._add(run.folder)
-        except BaseException:
-            self._busy.release()
-            raise
-        Thread(target=self._run, args=(number, run, settings), daemon=True).start()
+            Thread(target=self._run, args=(number, run, settings), daemon=True).start()
+            unless_started.pop_all()  # the thread releases it
         return number
 
     def _run(self, number: int, run: Run, settings: Settings) -> None:

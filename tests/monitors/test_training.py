@@ -102,7 +102,7 @@ def test_a_choice_on_noise_gains_less_on_other_games_than_on_those_that_chose(tm
         (tmp_path / "rows.jsonl").write_text("\n".join(noise(rng, game) for game in range(100)))
         trained = train(read_rows(tmp_path / "rows.jsonl"), None, Training(features=["entropy"], degree=1))
         chosen.append(trained.tried[0].triggered.gain)
-        others.append(trained.held_out.mean())
+        others.append(trained.validated.mean())
 
     assert np.mean(chosen) > 0.02
     assert np.mean(others) < 0.005  # nothing; rather less, since the held-out games are missing from those that choose
