@@ -58,7 +58,7 @@ def test_another_bare_scheme_runs_on_the_small_model_and_says_what_it_shows(
 ) -> None:
     if name == "codegen" and all(map(why_not, ISOLATED)):
         missing("a sandbox", "bubblewrap")
-    fewer = ["--steps", "2"] if name == "react" else []  # the stand-in has a token for nearly each letter
+    fewer = ["--steps", "1"] if name == "react" else []  # the stand-in has a token for nearly each letter
     answer = call(name, *fewer)
 
     assert (answer.code, answer.err.count("\n")) == (0, 1), answer.err
