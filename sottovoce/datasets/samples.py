@@ -17,6 +17,7 @@ from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
 from sottovoce.datasets.facts import BRIEFINGS, PAIRS, briefings, two_facts
+from sottovoce.datasets.steps import STEPS, steps
 from sottovoce.datasets.trained import HELD_OUT
 from sottovoce.environments import SPLITS
 from sottovoce.environments.encyclopedia import LABELS, TYPES, Asked, Type, encyclopedia
@@ -30,13 +31,14 @@ GAMES = {each.command: each.games for each in shipped() if each.games}
 STORED = [command for command, games in GAMES.items() if games.read]
 """The commands of schemes that play games from files."""
 SAMPLES = (
-    *("arithmetic", "arithmetic_cipher", "arithmetic_files", *CHAINS, "split", "facts", "work_facts", *BRIEFINGS),
+    *("arithmetic", "arithmetic_cipher", "arithmetic_files", *CHAINS, "split", "facts", "work_facts"),
+    *(*BRIEFINGS, *STEPS),
     *("world", "world/bridge", "world/comparison", "world/strategy", "world/claim", "world/fact"),
     *(name for games in GAMES.values() for name in games.samples),
 )
 """All names that --sample takes."""
 MAX_SAMPLES = {"split": 3_000, "facts": 288, "work_facts": 288, "world": 800, "world/bridge": 800}
-MAX_SAMPLES |= dict.fromkeys(BRIEFINGS, 1_000)
+MAX_SAMPLES |= dict.fromkeys((*BRIEFINGS, *STEPS), 1_000)
 MAX_SAMPLES |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
 """Largest number of different samples of a seed; arithmetic has no such limit, and stops at `MOST_STEPS`."""
 PASSAGES = 6
@@ -102,6 +104,8 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
         return made_arithmetic(name, n, seed)
     if name in BRIEFINGS:
         return briefings(name, n, agents, seed)
+    if name in STEPS:
+        return steps(name, n, agents, seed)
     if name.startswith("world"):
         type: Any = name.partition("/")[2] or None  # Any: a `Type`, by its name
         return about_the_world(type, n, seed)
