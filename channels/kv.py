@@ -151,7 +151,8 @@ class KV(Protocol):
         """Return the keys and values that stand before the whole prompt; None if they stand in place of words."""
         if self._quotes(payload) or not self._carries(reference, payload, loaded):
             return None
-        return self._piece(payload, loaded, [*range(payload.positions or 0)])
+        piece = self._piece(payload, loaded, [*range(payload.positions or 0)])
+        return piece if self.rules.causal else replace(piece, causal=False)
 
     def _encode(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, words: Ids) -> Encoded:
         if not self._quotes(payload) or not self._carries(reference, payload, loaded):

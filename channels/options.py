@@ -55,11 +55,14 @@ class Compat:
     """The default temperature of a model whose files name none: one that suits the model, or 1."""
     guided: bool
     """Replies are constrained to their formats."""
+    causal: bool
+    """KV: layers with fewer positions of the sender than others read the prompt causally, or under the left part of the
+    others' mask: a query then sees as many positions after it as the layer lacks."""
 
 
 COMPAT: Mapping[CompatName, Compat] = {
-    "paper": Compat(True, "nearest", False, True, True, "averaged", False, False, False, True, True),
-    "reference": Compat(False, "argmax", True, False, False, "greedy", True, True, True, False, False),
+    "paper": Compat(True, "nearest", False, True, True, "averaged", False, False, False, True, True, True),
+    "reference": Compat(False, "argmax", True, False, False, "greedy", True, True, True, False, False, False),
 }
 
 

@@ -67,6 +67,9 @@ class Cached:
     first_values: torch.Tensor
     turned: bool = True
     """Rotate the keys on to the positions where the piece stands; otherwise they keep their own rotations."""
+    causal: bool = True
+    """False if layers that do not have all positions read the rest of the prompt under the left part of the mask of
+    those that have them (KVComm's published code): a query sees as many positions after it as the layer lacks."""
     origin: ClassVar[Origin] = "received"
 
     def __len__(self) -> int:
@@ -76,7 +79,7 @@ class Cached:
     def digest(self) -> bytes:
         """A digest of all that changes what is read behind the piece."""
         tensors = tensor_digest(self.keys, self.values, self.at, self.first_keys, self.first_values)
-        return blake2b(f"{tensors} {self.layers} {self.turned}".encode(), digest_size=DIGEST).digest()
+        return blake2b(f"{tensors} {self.layers} {self.turned} {self.causal}".encode(), digest_size=DIGEST).digest()
 
 
 Piece = Ids | Rows | Cached
@@ -239,6 +242,17 @@ class Request:
         return found
 
     @cached_property
+    def sight(self) -> Mapping[int, int]:
+        """How many later positions of the prompt each position sees, by layer; 0 if a layer is not named."""
+        found: dict[int, int] = {}
+        for _, piece in self.cached:
+            if not piece.causal:
+                for layer in range(len(piece.layers) + len(piece.first_keys)):
+                    if layer not in piece.layers:
+                        found[layer] = found.get(layer, 0) + len(piece) - 1
+        return found
+
+    @cached_property
     def to_read(self) -> Sequence[int]:
         """The positions of the prompt that are in no cached piece."""
         ends = [0, *(start + len(piece) for start, piece in self.cached)]
@@ -324,6 +338,9 @@ def position_keys(request: Request, dtype: torch.dtype) -> list[bytes]:
         what = (b"e" if edit.how == "add" else edit.how.encode()) + edit.layer.to_bytes(2, "big")
         for at, digest in enumerate(row_digests(edit.delta), edit.at):
             keys[at] += what + digest
+    if request.sight:  # what is read depends on all that follows
+        whole = blake2b(b"".join(keys), digest_size=DIGEST).digest()
+        keys = [key + whole for key in keys]
     return keys
 
 

@@ -117,6 +117,7 @@ class Runner:
             cache.window(batch.first, batch.first + len(sequences)),
             plain=not self._exact and not any(pads) and not any(each.filled or each.to_paste for each in sequences),
             hidden=hidden_columns(sequences, whole_rounds(end) if self._exact else end, device),
+            sight=last_columns(sequences, read, n, device),
         )
 
     def _step(self, batch: Batch, cache: KVCache, ahead: int) -> Reading:
@@ -239,4 +240,22 @@ def hidden_columns(
                     mask[i, a:b] = True
             masks[ranges] = mask.to(device)
         found[layer] = masks[ranges]
+    return found
+
+
+def last_columns(
+    sequences: list[Sequence], read: abc.Sequence[abc.Sequence[int]], n: int, device: torch.device
+) -> abc.Mapping[int, torch.Tensor]:
+    """Return the last columns (b, n) that queries of prompts see, for layers where some see later positions."""
+    ends: dict[tuple[int, ...], torch.Tensor] = {}
+    found: dict[int, torch.Tensor] = {}
+    for layer in {layer for each in sequences for layer in each.request.sight}:
+        beyond = tuple(each.request.sight.get(layer, 0) for each in sequences)
+        if beyond not in ends:
+            rows = [
+                [0] * (n - len(at)) + [min(column + more, each.length - 1) for column in at]
+                for each, at, more in zip(sequences, read, beyond, strict=True)
+            ]
+            ends[beyond] = upload(rows, device)
+        found[layer] = ends[beyond]
     return found

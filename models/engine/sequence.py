@@ -94,8 +94,11 @@ class Sequence:
     def take_chunk(self, most: int, block: int = 0) -> int:
         """Set what the next pass reads of the prompt, with the cached pieces before and between; return the positions.
 
-        With a `block`, it reads no further than a multiple of it, and only up to the next cached piece.
+        With a `block`, it reads no further than a multiple of it, and only up to the next cached piece. Positions that
+        see later ones are read in one pass.
         """
+        if self.request.sight:
+            most, block = self.length, 0
         filled, to_read = self.filled, self.request.to_read
         first = bisect_left(to_read, filled)
         self.ahead = to_read[first : first + most]

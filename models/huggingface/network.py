@@ -141,7 +141,7 @@ class Network:
 
         with self._lock, ExitStack() as stack:
             for layer, hidden in reading.hidden.items():
-                mask = self._mask(reading, hidden)
+                mask = self._mask(reading, hidden, reading.sight.get(layer))
                 mask = mask[self.attention.kinds[layer]] if isinstance(mask, dict) else mask
                 stack.callback(self.layers[layer].register_forward_pre_hook(_masked(mask), with_kwargs=True).remove)
             stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken after them
@@ -220,8 +220,9 @@ class Network:
             arguments["position_ids"] = reading.positions
         return arguments
 
-    def _mask(self, reading: Reading, hidden: torch.Tensor | None = None) -> Mask:
-        return self.attention.mask(reading.positions, reading.span, reading.window[0].dtype, hidden)
+    def _mask(self, reading: Reading, hidden: torch.Tensor | None = None, last: torch.Tensor | None = None) -> Mask:
+        last = reading.positions if last is None else last
+        return self.attention.mask(last, reading.span, reading.window[0].dtype, hidden)
 
 
 def _masked(mask: Mask) -> Keywords:

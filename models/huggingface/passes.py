@@ -37,6 +37,8 @@ class Reading:
     """True if no mask is needed: one query each that sees all columns, or whole prompts from column 0."""
     hidden: Mapping[int, torch.Tensor] = field(default_factory=dict)
     """Columns (b, c) that a layer must not see, by layer."""
+    sight: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    """The last columns (b, n) that queries see in layers of `hidden`, if it is not their own position, by layer."""
 
 
 @dataclass(frozen=True, eq=False)
