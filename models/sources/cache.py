@@ -6,11 +6,12 @@ A folder appears there complete or not at all: it is made under another name and
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,11 @@ from sottovoce.core.files import bytes_of, opened, text_of
 
 RECORD = "source.json"
 PARTIAL = ".partial-"
+CONVERTED = "gguf-"
+"""Begins the name of a folder with the contents of a GGUF file; the file's digest follows."""
+MOST_CONVERTED = 30e9
+"""Bytes of all those folders; a file whose folder was removed is converted again."""
+LOGGER = logging.getLogger(__name__)
 
 
 class Source(BaseModel):
@@ -88,6 +94,28 @@ def _replace(partial: Path, folder: Path) -> None:
         if source_of(folder) is None:  # otherwise another process made the same one first
             raise
     shutil.rmtree(partial.with_name(f"{partial.name}-old"), ignore_errors=True)
+
+
+def mark_used(folder: Path) -> None:
+    """Note that the conversion of a GGUF file is in use now."""
+    with suppress(OSError):  # a cache that others made may be read-only
+        os.utime(folder / RECORD)
+
+
+def remove_oldest(last: Path, limit: float = MOST_CONVERTED) -> None:
+    """Delete the least recently used conversions of GGUF files beyond `limit` bytes in all; `last` always stays."""
+    folders = [folder for folder in last.parent.glob(f"{CONVERTED}*") if folder != last and source_of(folder)]
+    total = nbytes_of(last)
+    for folder in sorted(folders, key=lambda folder: (folder / RECORD).stat().st_mtime, reverse=True):
+        total += nbytes_of(folder)
+        if total > limit:
+            LOGGER.info("removing %s, which was not used for longest", folder)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def nbytes_of(folder: Path) -> int:
+    """Return the bytes of a folder's files on disk."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 SUMS = "SHA256SUMS"

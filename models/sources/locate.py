@@ -26,7 +26,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from sottovoce.core.catalogue import BUNDLED, CATALOGUE, Package, unknown_model
 from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError, command, first_line, nearest
 from sottovoce.core.files import models_folder
-from sottovoce.models.sources.cache import Source, digest_of, new_folder, source_of, write_source
+from sottovoce.models.sources.cache import Source, digest_of, nbytes_of, new_folder, source_of, write_source
 
 BUNDLED_FOLDER = Path(__file__).parents[1] / "bundled"
 GGUF = ".gguf"
@@ -125,7 +125,7 @@ class StoredModel:
     @property
     def nbytes(self) -> int:
         """Bytes on disk."""
-        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+        return nbytes_of(self.folder)
 
 
 def stored_models() -> list[StoredModel]:
