@@ -25,7 +25,7 @@ from sottovoce.models.huggingface.packed_weights import parameters_of
 from sottovoce.models.load import ONE_BY_ONE, TOLERANCE, allowed, apart, assemble
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources.cache import changed, source_of
-from sottovoce.models.sources.locate import locate, ready
+from sottovoce.models.sources.locate import Report, locate, ready
 
 SEEN = {
     "smollm2": "sde scores lower: 25 of 40 two-fact questions right at its default layer, 33 with text "
@@ -55,34 +55,43 @@ def diagnose(
     weights: Weights = "auto",
     device: str = "auto",
     layers_path: str | None = None,
+    report: Report = lambda step: None,
 ) -> Iterator[Finding]:
     """Yield the findings about a model as they are made; a finding that is not ok says what to do.
 
-    The arguments are those of `load`. A model that loads but cannot work here is a failed finding.
+    The arguments are those of `load`; `report` gets each step that takes time, as it begins. A model that loads but
+    cannot work here is a failed finding.
 
     Raises:
         ModelError: the model does not exist or cannot be loaded.
     """
     place = place_of(device)
     dtype, packing = settled(dtype, weights, place)
-    where = Path(ready(locate(name)))
+    where = Path(ready(locate(name), report))
     check_memory(str(name), where, dtype, packing, place)
+    report("loading the weights")
     model, tokenizer = read(str(name), str(where), dtype, place, packing)
-    return chain(_files(where), examine(str(name), model, tokenizer, layers_path=layers_path))
+    return chain(_files(where, report), examine(str(name), model, tokenizer, layers_path=layers_path, report=report))
 
 
-def _files(folder: Path) -> Iterator[Finding]:
+def _files(folder: Path, report: Report) -> Iterator[Finding]:
     """Yield where a model came from and whether its weights match their digests, if either was recorded."""
     if source := source_of(folder):
         rule = f"; text is split by the rule {source.split}" if source.split else ""
         yield Finding("source", None, f"{source.origin}, licence {source.licence}{rule}")
+    report("comparing the files with their digests")
     if files := changed(folder):
         is_not = f"{', '.join(files)} is not what it was when its digest was recorded; fetch it again"
         yield Finding("files", False, is_not)
 
 
 def examine(
-    name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layers_path: str | None = None
+    name: str,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    layers_path: str | None = None,
+    report: Report = lambda step: None,
 ) -> Iterator[Finding]:
     """Yield the findings of `diagnose` for a model and a tokenizer that are in memory."""
     yield Finding("model", None, f"{type(model).__name__}, {parameters_of(model):,} parameters")
@@ -93,9 +102,11 @@ def examine(
         return
     for check, look in (("layers", _layers), ("protocols", _protocols), ("memory", _memory)):
         yield _checked(check, partial(look, loaded))
+    report("computing in a batch and alone")
     computes = _checked("batch = single", partial(_batch, loaded))
     yield computes
     if computes.ok is not False:
+        report("finding a temperature for CIPHER")
         yield _checked("CIPHER temperature", lambda: (None, _temperature(loaded)))
 
 

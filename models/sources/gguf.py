@@ -45,6 +45,7 @@ from sottovoce.models.sources.cache import (
     source_of,
     write_source,
 )
+from sottovoce.models.sources.locate import Report
 
 STRING, ARRAY = GGUFValueType.STRING, GGUFValueType.ARRAY
 UNREAD = {f"tokenizer.ggml.{name}" for name in ("merges", "scores", "token_type")}
@@ -111,7 +112,7 @@ _package.dequantize, _dequantize = dequantized, gguf.dequantize
 _package.get_tensor_name_map = cache(gguf.get_tensor_name_map)
 
 
-def converted(file: Path) -> Path:
+def converted(file: Path, report: Report = lambda line: None) -> Path:
     """Return the folder of a converted GGUF file, found by the file's digest; convert it if there is none.
 
     Those converted before and used least recently are deleted beyond a limit.
@@ -124,6 +125,7 @@ def converted(file: Path) -> Path:
     if source_of(folder) is not None:
         mark_used(folder)
     else:
+        report(f"converting {file.name}")
         with new_folder(folder) as made_in:
             licence, split = convert(file, made_in)
             write_source(made_in, Source(origin=file.name, digest=digest, licence=licence, split=split))

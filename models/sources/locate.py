@@ -62,7 +62,7 @@ def locate(name: str | Path) -> str:
     raise ModelError(unknown_model(str(name)))
 
 
-def ready(where: str) -> str:
+def ready(where: str, report: Report = lambda line: None) -> str:
     """Return a location from `locate` as transformers reads it; convert a GGUF file, and check that a hub answers.
 
     Raises:
@@ -73,7 +73,7 @@ def ready(where: str) -> str:
     if Path(where).is_file():
         from sottovoce.models.sources.gguf import converted  # late: it imports gguf
 
-        return str(converted(Path(where)))
+        return str(converted(Path(where), report))
     return reached(where)
 
 

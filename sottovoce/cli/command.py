@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from threading import Timer
 from typing import Any, TypeVar
 
 import click
 from pydantic import BaseModel
+from rich.console import Console
 
 from sottovoce.cli.options import RARE, build, parameters
 from sottovoce.core.any_types import Untyped
@@ -23,6 +26,8 @@ Row = tuple[str, str]
 REPEAT = "Options shown with ... may be given several times, once for each value."
 OPTIONS, EVERY = "Options", "sottovoce.every"
 """The heading of options without one of their own, and the key of click's `meta` that asks for all options."""
+LATE = 3.0
+"""Seconds of a step after which a pipe's reader is told."""
 GROUPS = {
     "runs": "Show, resume, compare, verify and report saved runs.",
     "view": "Open a page of runs in a browser; it grows while they run.",
@@ -194,3 +199,30 @@ def log_to_stderr() -> None:
     logger.setLevel(logging.INFO)
     if not any(isinstance(handler, _OnStderr) for handler in logger.handlers):
         logger.addHandler(_OnStderr())
+
+
+@contextmanager
+def doing(step: str, console: Console, *, animated: bool) -> Iterator[Callable[[str], object]]:
+    """Show a step that takes time: at once if `animated`, otherwise on stderr if it takes longer than `LATE`.
+
+    Yield what takes the next step.
+    """
+    if animated:
+        spinner = "line" if console.options.ascii_only else "dots"
+        with console.status(one_line(step), spinner=spinner) as status:
+            yield lambda line: status.update(one_line(line))
+        return
+    waiting: list[Timer] = []
+
+    def begin(line: str) -> None:
+        for timer in waiting:
+            timer.cancel()
+        waiting[:] = [Timer(LATE, partial(say, one_line(line), error=True))]
+        waiting[0].daemon = True
+        waiting[0].start()
+
+    try:
+        begin(step)
+        yield begin
+    finally:
+        waiting[0].cancel()

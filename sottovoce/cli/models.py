@@ -5,15 +5,14 @@ Nothing here imports torch before a command runs.
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
-import click
 from pydantic import Field
 from rich.console import Console
+from rich.text import Text
 
-from sottovoce.cli.command import Commands
+from sottovoce.cli.command import Commands, doing
 from sottovoce.cli.options import argument
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import models_folder
@@ -24,7 +23,7 @@ from sottovoce.report.tables import console_of, moves, show, wrapped
 commands = Commands("models")
 NAME, STATE = 26, 20  # columns
 MARKS = {True: "ok", False: "fails", None: ""}
-COLORS = {True: "green", False: "red", None: None}
+COLORS = {True: "green", False: "red", None: ""}
 
 
 class PullOptions(Checked):
@@ -114,18 +113,20 @@ def remove(options: RemoveOptions) -> None:
 @commands.add(DoctorOptions)
 def doctor(options: DoctorOptions) -> int:
     """Examine a model: its layers, protocols and memory, whether it computes correctly, and CIPHER's temperature."""
-    from sottovoce.agents.hosted import is_hosted
-    from sottovoce.models.doctor import diagnose
-
-    if is_hosted(options.model):
-        raise UsageError(f"models doctor examines local models only, and {options.model!r} is a hosted one")
-    loading: dict[str, Any] = options.model_dump(exclude={"model"})  # Any: `load` checks them
     code = 0
     console = console_of()
-    for finding in diagnose(options.model, **loading):
-        line = f"{finding.check:26}{MARKS[finding.ok]:7}{one_line(finding.detail)}"
-        line = wrapped(line, console.width) if console.is_terminal else line
-        mark = click.style(line[26:33], fg=None if os.environ.get("NO_COLOR") else COLORS[finding.ok])
-        click.echo(f"{line[:26]}{mark}{line[33:]}")
-        code = 1 if finding.ok is False else code
+    with doing(f"{options.model}: starting ...", console, animated=moves(console)) as begin:
+        from sottovoce.agents.hosted import is_hosted
+        from sottovoce.models.doctor import diagnose
+
+        if is_hosted(options.model):
+            raise UsageError(f"models doctor examines local models only, and {options.model!r} is a hosted one")
+        loading: dict[str, Any] = options.model_dump(exclude={"model"})  # Any: `load` checks them
+        for finding in diagnose(options.model, **loading, report=lambda step: begin(f"{options.model}: {step} ...")):
+            line = f"{finding.check:26}{MARKS[finding.ok]:7}{one_line(finding.detail)}"
+            line = wrapped(line, console.width) if console.is_terminal else line
+            shown = Text(line)
+            shown.stylize(COLORS[finding.ok], 26, 33)
+            console.print(shown, soft_wrap=True)
+            code = 1 if finding.ok is False else code
     return code

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
-from threading import Timer
+from contextlib import contextmanager, nullcontext
 
-from sottovoce.cli.command import SchemeCommands, typed
+from sottovoce.cli.command import SchemeCommands, doing, typed
 from sottovoce.cli.options import Output
 from sottovoce.core.errors import PackageMissing, UsageError, command
 from sottovoce.core.files import RUN, check_folder, models_folder
@@ -22,9 +20,6 @@ from sottovoce.graphs import scheme as scheme_of
 from sottovoce.nodes.option_groups import named
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
-
-LATE = 3.0
-"""Seconds of loading after which a pipe's reader is told."""
 
 
 def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
@@ -93,22 +88,13 @@ def pull_missing(settings: Settings) -> None:
 
 @contextmanager
 def _loading(output: Output, title: str) -> Iterator[None]:
-    """Say that a run is being loaded: at once on a terminal, and elsewhere on stderr if it takes longer than `LATE`."""
+    """Say that a run is being loaded: at once on a terminal, and elsewhere on stderr if it takes long."""
     from sottovoce.report.tables import console_of, moves
 
-    console, line = console_of(), one_line(f"{title}: loading ...")
-    shown: AbstractContextManager[object] = nullcontext()
-    late = Timer(LATE, partial(say, line, error=True))
-    late.daemon = True
-    if moves(console) and not (output.as_json or output.quiet):
-        shown = console.status(line, spinner="line" if console.options.ascii_only else "dots")
-    elif not output.quiet:
-        late.start()
-    try:
-        with shown, uncollected():
-            yield
-    finally:
-        late.cancel()
+    console = console_of()
+    shown = doing(f"{title}: loading ...", console, animated=moves(console) and not output.as_json)
+    with nullcontext() if output.quiet else shown, uncollected():
+        yield
 
 
 @contextmanager

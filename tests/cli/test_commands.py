@@ -111,7 +111,7 @@ def test_a_pipe_is_told_on_stderr_what_is_loaded_if_that_takes_long(
 ) -> None:
     debate = ("debate", "2 + 2?", "--rounds", 1, "--max-tokens", 2, "--model", models.tiny)
     usual = call(*debate)
-    monkeypatch.setattr("sottovoce.cli.schemes.LATE", 0)
+    monkeypatch.setattr("sottovoce.cli.command.LATE", 0)
     late, quiet = call(*debate), call(*debate, "--quiet")
 
     assert late.err == f"debate · nl · {models.tiny}: loading ...\n" and not quiet.err

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,32 @@ def test_pull_list_use_and_remove(call: Call, tiny: None, cache: Path) -> None:
     removed = call("models", "remove", "tiny")
     assert (removed.code, removed.out) == (0, "tiny (sottovoce_tiny 1.0, tiny/tiny.gguf) is removed\n")
     assert not (cache / "tiny").exists()
+
+
+class AtOnce:
+    """A timer for which a step takes too long as soon as it begins."""
+
+    def __init__(self, seconds: float, run: Callable[[], object]) -> None:
+        self.start = run
+        self.daemon = False
+
+    def cancel(self) -> None:
+        pass
+
+
+def test_doctor_says_what_it_does_from_the_first_moment(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A file of 0.5 billion parameters once showed nothing for five minutes.
+    file = write_gguf(tmp_path / "mine.gguf")
+    usual = call("models", "doctor", file, "--device", "cpu")
+    monkeypatch.setattr("sottovoce.cli.command.Timer", AtOnce)
+    steps = [
+        line.removeprefix(f"{file}: ").removesuffix(" ...") for line in call("models", "doctor", file).err.split("\n")
+    ]
+
+    assert usual.code == 0 and usual.out.startswith("source ")
+    assert [*steps[:2], *steps[-2:]] == ["starting", "loading the weights", "finding a temperature for CIPHER", ""]
 
 
 def test_a_converted_file_is_listed_with_its_name(call: Call, tmp_path: Path) -> None:
