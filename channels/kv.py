@@ -8,22 +8,21 @@ thoughts (LatentMAS, arXiv 2511.20639): the sender also makes latent steps, in w
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
-from weakref import WeakKeyDictionary
 
 import torch
+from torch.nn.functional import pad
 
 from sottovoce.channels.compress import vectors
-from sottovoce.channels.message import MessageRef, Turn
+from sottovoce.channels.kv_layers import check_meeting, chosen_layers, layer_of, meeting
+from sottovoce.channels.message import MessageRef
 from sottovoce.channels.options import CacheOptions, Carry, Keep, ThoughtsOptions
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Encoded, Protocol, in_words, payload_ids
 from sottovoce.core.errors import ModelError, ProtocolError, UsageError
 from sottovoce.models import Cached, Ids, LoadedModel, Origin, Record, Reply, Request, Thinking
-from sottovoce.models.huggingface.network import Network
 
 OF_CARRY: dict[Carry, tuple[Origin, ...]] = {
     "prompt": ("prompt",),
@@ -36,11 +35,8 @@ NAMES: dict[Origin, str] = {
     "thoughts": "the thoughts",
     "words": "the words",
 }
-SIGMA = 10.0  # layers; as in the paper's code
-KNOWN = "Lena Holm lives in Alder Ford. She sells bread on the market there, and her brother Emil keeps two boats."
-ASKED = "Where does Lena Holm sell her bread?"
-"""The calibration question. It is the same for all questions, so that a run does not depend on their order."""
-_calibrations: WeakKeyDictionary[Network, torch.Tensor] = WeakKeyDictionary()
+_Part = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Keys and values (heads, n, width) of a layer, and their positions (n,)."""
 
 
 class KV(Protocol):
@@ -108,6 +104,8 @@ class KV(Protocol):
                 f"{hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}",
                 "use models of one family, or carry that edge in words with --fallback nl",
             )
+        if not self.rules.every_layer:
+            check_meeting(self._layers(speaker), speaker, hearer)
         possible = ("received", "words") if self.silent else ()  # a sender may have heard nobody, or write nothing
         sure, other = ([each for each in self.origins if (each in possible) == has] for has in (False, True))
         told = "with keys and values of " + ", and of ".join(
@@ -181,34 +179,36 @@ class KV(Protocol):
             vectors(payload.tensors, name) for name in ("keys", "values", "first_keys", "first_values")
         )
         assert keys is not None and values is not None, "checked by _carries"
-        layers = payload.label.layers
-        depth = len(layers) + (0 if first_keys is None else len(first_keys))
+        if first_keys is None or first_values is None:
+            first_keys, first_values = keys[:0, :, :1], values[:0, :, :1]
+        places, layers = payload.tensors["at"][at], payload.label.layers
+        depth = len(layers) + len(first_keys)
+        others = [layer for layer in range(depth) if layer not in layers]
+        if depth != loaded.layers and not self.rules.every_layer:
+            parts = {layer: (keys[i][:, at], values[i][:, at], places) for i, layer in enumerate(layers)}
+            parts |= {layer: (first_keys[i], first_values[i], places[:1]) for i, layer in enumerate(others)}
+            return _joined([[parts[layer] for layer in met] for met in meeting(depth, loaded.layers)], keys[0][:, :0])
         # The first layer is always whole, also in a reader so deep that no layer falls on it.
         whole = {0: 0} | {layer_of(layer, depth, loaded.layers): i for i, layer in enumerate(layers)}
-        others = [layer for layer in range(depth) if layer not in layers]
         rest = [layer for layer in range(loaded.layers) if layer not in whole]
         # Sources are of (whole layers, others): the first position of each, in that order.
         sources = [[*layers, *others].index(layer_of(layer, loaded.layers, depth)) for layer in rest]
-        all_keys, all_values = (
-            ours[:, :, :1] if first is None else torch.cat([ours[:, :, :1], first])
-            for ours, first in ((keys, first_keys), (values, first_values))
-        )
         order = sorted(whole)
         chosen = [whole[layer] for layer in order]
         return Cached(
             keys[chosen][:, :, at],
             values[chosen][:, :, at],
             tuple(order),
-            payload.tensors["at"][at],
-            all_keys[sources],
-            all_values[sources],
+            places,
+            torch.cat([keys[:, :, :1], first_keys])[sources],
+            torch.cat([values[:, :, :1], first_values])[sources],
             turned=self.options.positions == "shifted",
         )
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
         if self.options.layers:
             return tuple(sorted({0, *loaded.latent_layers(self.options.layers)}))
-        return chosen_layers(loaded, self.options.layer_share, self.options.layer_alpha)
+        return chosen_layers(loaded, self.options.layer_share, self.options.layer_alpha, self.rules)
 
     def _origin(self, reply: Reply) -> str:
         return _named(reply.cache.origins if reply.cache else ())
@@ -266,54 +266,14 @@ def _named(origins: Sequence[Origin]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def chosen_layers(loaded: LoadedModel, share: float, alpha: float) -> tuple[int, ...]:
-    """Return the layers that are handed over, ascending: the best share of them, rounded down, and always layer 0.
+def _joined(layers: Sequence[Sequence[_Part]], nothing: torch.Tensor) -> Cached:
+    """Return a piece whose layers have several parts, one after another, or none; the first layer has the most.
 
-    `alpha` weighs the importance, and 1 - alpha the Gaussian; at 0 no calibration is made.
+    The keys keep their rotations, as in KVComm's published code.
     """
-    if share == 1:
-        return tuple(range(loaded.layers))
-    importance = calibrated(loaded) if alpha else torch.zeros(loaded.layers)
-    scores = layer_scores(importance, alpha)
-    best = scores.sort(descending=True, stable=True).indices[: math.floor(round(share * loaded.layers, 6))]
-    return tuple(sorted({0, *best.tolist()}))
-
-
-def layer_scores(importance: torch.Tensor, alpha: float) -> torch.Tensor:
-    """Return the scores (L,) of layers from their importance (L,); both parts are scaled to 0 .. 1."""
-    depth = torch.arange(len(importance), dtype=torch.float64)
-    gaussian = torch.exp(-((depth - 0.5 * (len(importance) - 1)) ** 2) / (2 * SIGMA**2))
-    return alpha * _scaled(importance.double()) + (1 - alpha) * _scaled(gaussian)
-
-
-def importance_of(attentions: Sequence[torch.Tensor], sent: int) -> torch.Tensor:
-    """Return the importance (L,) of layers from attention weights (heads, n, n) of a sequence.
-
-    It is the mean over heads and over queries behind the first `sent` positions of their attention to positions
-    1 .. sent - 1; the first one, an attention sink, is left out.
-    """
-    return torch.stack([weights[:, sent:, 1:sent].sum(-1).mean() for weights in attentions])
-
-
-def calibrated(loaded: LoadedModel) -> torch.Tensor:
-    """Return the importance of a model's layers on the calibration question, measured once."""
-    network = loaded.network
-    if network not in _calibrations:
-        sent, asked = (_ids(loaded, text) for text in (KNOWN, ASKED))
-        _calibrations[network] = importance_of(network.attentions([*sent, *asked]), len(sent)).cpu()
-    return _calibrations[network]
-
-
-def layer_of(layer: int, speaker: int, hearer: int) -> int:
-    """Return the layer of a hearer with that many layers that corresponds to a speaker's layer (KVComm)."""
-    return min(max(round((layer + 0.5) * hearer / speaker - 0.5), 0), hearer - 1)
-
-
-def _scaled(values: torch.Tensor) -> torch.Tensor:
-    apart = values.max() - values.min()
-    return (values - values.min()) / apart if apart > 0 else torch.zeros_like(values)
-
-
-def _ids(loaded: LoadedModel, text: str) -> list[int]:
-    pieces = loaded.chat.encode([Turn("user", (text,))])
-    return [id for piece in pieces if isinstance(piece, tuple) for id in piece]
+    at = torch.cat([places for _, _, places in layers[0]])
+    keys, values = ([torch.cat([nothing, *(part[j] for part in parts)], dim=1) for parts in layers] for j in (0, 1))
+    counts = tuple(each.shape[1] for each in keys)
+    keys, values = ([pad(each, (0, 0, 0, len(at) - each.shape[1])) for each in all] for all in (keys, values))
+    order, empty = tuple(range(len(layers))), nothing[None][:0]
+    return Cached(torch.stack(keys), torch.stack(values), order, at, empty, empty, turned=False, counts=counts)

@@ -32,38 +32,54 @@ FROM_A_RUN = ("shuffled", "noise_cov")
 
 @dataclass(frozen=True)
 class Compat:
-    """Choices where the papers and their published code differ (docs/protocols/index.md has the table)."""
+    """Choices where the papers, whose choices are the defaults, and their published code differ.
 
-    cold_is_one_hot: bool
+    docs/protocols/index.md has the table.
+    """
+
+    cold_is_one_hot: bool = True
     """CIPHER at T = 0: the one-hot argmax, or softmax(logits)."""
-    stop_by: Literal["nearest", "argmax"]
+    stop_by: Literal["nearest", "argmax"] = "nearest"
     """CIPHER stops when EOS is the token nearest to the new row, or when it is the argmax of the logits."""
-    keep_stop_row: bool
-    every_eos: bool
+    keep_stop_row: bool = False
+    every_eos: bool = True
     """CIPHER stops at every EOS id of tokenizer and generation configuration, or only at the tokenizer's."""
-    true_one_hot: bool
+    true_one_hot: bool = True
     """Weights of partial CIPHER where it does not average: one-hot, or the mask of probabilities >= the criterion."""
-    max_at_threshold: Literal["averaged", "greedy"]
+    max_at_threshold: Literal["averaged", "greedy"] = "averaged"
     """Partial CIPHER by the largest probability, if it equals the threshold."""
-    normed_last_state: bool
+    normed_last_state: bool = False
     """SDE reads the last layer after the final norm."""
-    retokenise: bool
+    retokenise: bool = False
     """NL renders and tokenizes the whole conversation again for each prompt."""
-    pasted: bool
+    pasted: bool = False
     """Latent protocols render turns after the first user turn as pieces, whose texts no template trims."""
-    readable_base: bool
+    readable_base: bool = True
     """The default temperature of a model whose files name none: one that suits the model, or 1."""
-    guided: bool
+    guided: bool = True
     """Replies are constrained to their formats."""
-    causal: bool
+    causal: bool = True
     """KV: layers with fewer positions of the sender than others read the prompt causally, or under the left part of the
     others' mask: a query then sees as many positions after it as the layer lacks."""
+    masks_hide: bool = True
+    """KV: a mask hides positions when the importance of layers is measured, or is added to the scores as 1 and 0."""
+    every_first: bool = True
+    """KV: each of several senders hands over the first position of layers left out, or the first sender alone."""
+    every_layer: bool = True
+    """KV: in a reader of another depth each layer takes the sender's layer at its place; or all layers whose place it
+    is, one after another, and in a deeper reader some take none."""
+    ties: Literal["first", "last"] = "first"
+    """KV: which of two layers of equal score is chosen."""
 
 
 COMPAT: Mapping[CompatName, Compat] = {
-    "paper": Compat(True, "nearest", False, True, True, "averaged", False, False, False, True, True, True),
-    "reference": Compat(False, "argmax", True, False, False, "greedy", True, True, True, False, False, False),
-}
+    "paper": Compat(),
+    "reference": Compat(
+        cold_is_one_hot=False, stop_by="argmax", keep_stop_row=True, every_eos=False, true_one_hot=False,
+        max_at_threshold="greedy", normed_last_state=True, retokenise=True, pasted=True, readable_base=False,
+        guided=False, causal=False, masks_hide=False, every_first=False, every_layer=False, ties="last",
+    ),
+}  # fmt: skip
 
 
 class ProtocolOptions(Checked):

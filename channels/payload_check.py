@@ -93,6 +93,8 @@ def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[str]:
     if [*layers] != sorted({*layers}) or min(layers, default=0) < 0:
         yield _wrong("the label's list of layers", [*layers], "them ascending, from 0")
     sizes = {"n": len(tensors["ids"]), "layers": len(layers), "2": 2, "1": 1}
+    if "at" in tensors:  # keys of a reply without words have no first position either
+        sizes["1"] = min(tensors["at"].numel(), 1)
     sizes["kept"] = len(tensors.get(KEPT, tensors["ids"]))
     for name, tensor in sorted(tensors.items()):
         plain = name.removesuffix(SCALE)

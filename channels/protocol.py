@@ -70,11 +70,15 @@ class Prompt:
         """Return the prompt followed by a block of thoughts; an edit of the last position stays before it."""
         return Prompt((*self.pieces, Ids(ids, "block")), self.placed()) if ids else self
 
-    def with_front(self, piece: Cached) -> Prompt:
-        """Return the prompt with keys and values before it, after any that are there already; none is added twice."""
+    def with_front(self, piece: Cached, *, every_first: bool = True) -> Prompt:
+        """Return the prompt with keys and values before it, after any that are there already; none is added twice.
+
+        Unless `every_first`, layers left out have the first position of the first piece alone.
+        """
         front = [each for each in self.pieces if isinstance(each, Cached)]
         n = next((i for i, each in enumerate(self.pieces) if not isinstance(each, Cached)), len(self.pieces))
-        if not len(piece) or any(each.digest == piece.digest for each in front[:n]):
+        first, piece = piece, piece if every_first or not n else piece.without_first()
+        if not len(piece) or any(each.digest in (first.digest, piece.digest) for each in front[:n]):
             return self
         moved = (replace(edit, at=edit.at + len(piece)) if edit.at != LAST else edit for edit in self.edits)
         return Prompt((*self.pieces[:n], piece, *self.pieces[n:]), tuple(moved))
@@ -303,7 +307,7 @@ class Protocol:
             return prompt
         heard = self._read_payload(reference, loaded, load)
         before = None if heard is None else self.encode_before(reference, heard, loaded)
-        return prompt if before is None else prompt.with_front(before)
+        return prompt if before is None else prompt.with_front(before, every_first=self.rules.every_first)
 
     def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Encoded:
         heard = self._read_payload(reference, loaded, load)

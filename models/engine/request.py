@@ -9,7 +9,7 @@ Axes in this folder: b sequences of a batch, n tokens, V vocabulary, E embedding
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
@@ -55,7 +55,7 @@ class Cached:
     """A piece of a prompt as keys and values that another sequence computed: it is pasted, not read.
 
     `keys` and `values` (l, heads, n, width) belong to `layers`, ascending. The other layers have only the first
-    position, `first_keys` and `first_values` (L - l, heads, 1, width), and see nothing of the others.
+    position, `first_keys` and `first_values` (L - l, heads, 1, width), or none, and see nothing of the others.
     """
 
     keys: torch.Tensor
@@ -67,6 +67,8 @@ class Cached:
     first_values: torch.Tensor
     turned: bool = True
     """Rotate the keys on to the positions where the piece stands; otherwise they keep their own rotations."""
+    counts: tuple[int, ...] = ()
+    """How many of the first positions each of `layers` has, the rest being zeros; () if all have all."""
     causal: bool = True
     """False if layers that do not have all positions read the rest of the prompt under the left part of the mask of
     those that have them (KVComm's published code): a query sees as many positions after it as the layer lacks."""
@@ -79,7 +81,20 @@ class Cached:
     def digest(self) -> bytes:
         """A digest of all that changes what is read behind the piece."""
         tensors = tensor_digest(self.keys, self.values, self.at, self.first_keys, self.first_values)
-        return blake2b(f"{tensors} {self.layers} {self.turned} {self.causal}".encode(), digest_size=DIGEST).digest()
+        rest = f"{self.layers} {self.turned} {self.counts} {self.causal}"
+        return blake2b(f"{tensors} {rest}".encode(), digest_size=DIGEST).digest()
+
+    @property
+    def lengths(self) -> Mapping[int, int]:
+        """The number of positions that layers have, for those that do not have all."""
+        firsts = self.first_keys.shape[2]
+        rest = [layer for layer in range(len(self.layers) + len(self.first_keys)) if layer not in self.layers]
+        counts = zip(self.layers, self.counts, strict=False)
+        return {layer: n for layer, n in counts if n < len(self)} | dict.fromkeys(rest, firsts)
+
+    def without_first(self) -> Cached:
+        """Return the piece with nothing in the other layers, instead of their first position."""
+        return replace(self, first_keys=self.first_keys[:, :, :0], first_values=self.first_values[:, :, :0])
 
 
 Piece = Ids | Rows | Cached
@@ -236,9 +251,8 @@ class Request:
         """Ranges of columns that a layer must not see, by layer."""
         found: dict[int, tuple[tuple[int, int], ...]] = {}
         for start, piece in self.cached:
-            for layer in range(len(piece.layers) + len(piece.first_keys)):
-                if layer not in piece.layers:
-                    found[layer] = (*found.get(layer, ()), (start + 1, start + len(piece)))
+            for layer, n in piece.lengths.items():
+                found[layer] = (*found.get(layer, ()), (start + n, start + len(piece)))
         return found
 
     @cached_property
@@ -247,9 +261,8 @@ class Request:
         found: dict[int, int] = {}
         for _, piece in self.cached:
             if not piece.causal:
-                for layer in range(len(piece.layers) + len(piece.first_keys)):
-                    if layer not in piece.layers:
-                        found[layer] = found.get(layer, 0) + len(piece) - 1
+                for layer, n in piece.lengths.items():
+                    found[layer] = found.get(layer, 0) + len(piece) - n
         return found
 
     @cached_property

@@ -165,11 +165,21 @@ class Network:
         with self._lock:
             return self._cuda_graphs.serving(shape, window, inputs) if self._cuda_graphs else shape
 
-    def attentions(self, ids: Sequence[int]) -> list[torch.Tensor]:
-        """Return the attention weights (heads, n, n) of each layer over a sequence of n tokens, in float32."""
-        with self._lock, torch.inference_mode(), self._eager():
-            found = self.model(torch.tensor([list(ids)], device=self.device), output_attentions=True).attentions
-        return [weights[0].float() for weights in found]
+    def attentions(self, ids: Sequence[int], *, masks_hide: bool = True) -> list[torch.Tensor]:
+        """Return the attention weights (heads, n, n) of each layer over a sequence of n tokens, in float32.
+
+        Unless `masks_hide`, they are those of scores to which the mask is added as 1 and 0; states stay as they are.
+        """
+        inputs = torch.tensor([list(ids)], device=self.device)
+        with self._lock, torch.inference_mode(), self._eager(), ExitStack() as stack:
+            if not masks_hide:  # a second row, which in each layer begins with the state of the first
+                seen = torch.ones(len(ids), len(ids), device=self.device, dtype=self.table.rows.dtype).tril()
+                hidden = torch.where(seen > 0, 0, torch.finfo(seen.dtype).min)
+                inputs, hook = inputs.repeat(2, 1), _doubled(torch.stack([hidden, seen])[:, None])
+                for layer in self.layers:
+                    stack.callback(layer.register_forward_pre_hook(hook, with_kwargs=True).remove)
+            found = self.model(inputs, output_attentions=True).attentions
+        return [weights[-1].float() for weights in found]
 
     @contextmanager
     def _eager(self) -> Iterator[None]:
@@ -228,6 +238,15 @@ class Network:
 def _masked(mask: Mask) -> Keywords:
     def hook(_module: nn.Module, inputs: Any, named: dict[str, Any]) -> Any:
         return inputs, {**named, "attention_mask": mask}
+
+    return hook
+
+
+def _doubled(mask: torch.Tensor) -> Keywords:
+    """Return a hook by which a layer reads the first row's states under each mask (2, 1, n, n)."""
+
+    def hook(_module: nn.Module, inputs: Any, named: dict[str, Any]) -> Any:
+        return (inputs[0][:1].expand_as(inputs[0]), *inputs[1:]), {**named, "attention_mask": mask}
 
     return hook
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from sottovoce.channels import create
-from sottovoce.channels.kv import KV, Thoughts, calibrated, chosen_layers, importance_of, layer_of, layer_scores
+from sottovoce.channels.kv import KV, Thoughts
+from sottovoce.channels.kv_layers import calibrated, chosen_layers, importance_of, layer_of, layer_scores
 from sottovoce.channels.message import Message, MessageRef, Turn, with_readable_payloads
 from sottovoce.channels.options import Probe
 from sottovoce.channels.payload import Label, Payload
@@ -193,6 +194,12 @@ def test_layers_left_out_carry_their_first_position_alone(store: PayloadStore) -
     assert piece.layers == (0, 2) and LOADED.engine.run(asked(KV(layers=(2,)), store, MessageRef(message))).ids
     assert message.payload is not None and whole.payload is not None
     assert message.payload.nbytes < 0.6 * whole.payload.nbytes
+
+
+def test_a_reply_without_words_hands_nothing_over(store: PayloadStore) -> None:
+    """Seen: a share of its layers was refused as damaged."""
+    protocol = KV(carry="reply", layers=(2,))
+    assert cached(asked(protocol, store, MessageRef(hand(protocol, store)))) == []
 
 
 def test_another_depth_takes_each_layer_at_its_relative_place(store: PayloadStore) -> None:
