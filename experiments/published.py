@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import hypot, sqrt
 
+from sottovoce.analysis.scorers import ROUGE, rouge_scores
 from sottovoce.analysis.statistics import DETECTED, HALF_WIDTH, Mean, mean, newcombe
 from sottovoce.core.text import figure
 from sottovoce.experiments.schema import Error, Experiment, Figure, Published
@@ -160,13 +161,16 @@ COMPARABLE, WRITTEN = "comparable_score", "tokens_out"
 def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Iterator[tuple[str, float]]:
     """Yield the question and the value of each discussion of a row that the metric applies to.
 
-    A metric is "score", "tokens_out", a measure, or such as "agent_1 in round 2" and "score over none". Scores are
-    those of verdicts: a failure that the scheme or protocol can cause counts as wrong.
+    A metric is "score", "tokens_out", "ROUGE-L recall", a measure, or such as "agent_1 in round 2" and "score over
+    none". Scores are those of verdicts: a failure that the scheme or protocol can cause counts as wrong.
     """
     if (run := runs.get(row)) is None:
         return
     if match := IN_ROUND.fullmatch(metric):
         yield from _in_round(run, match["agent"], int(match["round"]))
+        return
+    if metric == ROUGE:
+        yield from rouge_scores(run)
         return
     gain = GAIN.fullmatch(metric)
     # By question and seed, so that both rows played the same game.

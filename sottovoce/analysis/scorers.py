@@ -15,6 +15,8 @@ SDE (arXiv 2506.19209, StateDelta): the mean over the agents' answers of the las
 and "3.0" are not integers and count as wrong; if the right answer has a thousands comma, only its last group of digits
 counts; any character in parentheses is a letter; an unclosed brace drops the last character.
 
+KVComm (arXiv 2510.03346): ROUGE-L's recall of a whole reply, for TMATH, whose reference is a worked solution.
+
 The judge (MADRA, section 4) says whether an answer matches the reference. Its verdicts on a run are a run of their own,
 of the scheme `single`, in `RUN/judged`. A stopped one can be resumed; its manifest names the judge's model and the
 digest of all its questions, and its replies are constrained to yes or no. An abstention is false and is not shown to
@@ -211,6 +213,31 @@ def sde_span(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
     return _mean(lambda text: normalise(extracted(text)) == normalise(gold), texts)
 
 
+ROUGE = "ROUGE-L recall"
+
+
+def rouge_l_recall(text: str, reference: str) -> float:
+    """Return the words of the longest common subsequence as a share of the reference's, by the package rouge-score.
+
+    >>> rouge_l_recall("So 5 apples are left.", "5 apples left")
+    1.0
+    """
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise UsageError(f"{ROUGE} needs the package rouge-score: pip install 'sottovoce[eval]'") from error
+    return float(RougeScorer(["rougeL"]).score(reference, text)["rougeL"].recall)
+
+
+def rouge_scores(run: Run) -> Iterator[tuple[str, float]]:
+    """Yield question and mean recall of each decided discussion whose question has a printed answer and no target."""
+    for (question, _), record in run.records.items():
+        reference = None if record.question.get("target") else record.question.get("printed_target")
+        last = (record.answered() or [{}])[-1]
+        if record.decision and reference and last:
+            yield question, fmean(rouge_l_recall(message.full_text, reference) for message in last.values())
+
+
 SCORERS: dict[str, dict[str, Scorer]] = {
     "as Du et al.": {"number": du_number, "option": du_option},
     "as CIPHER": {"number": cipher_number, "option": cipher_option},
@@ -232,6 +259,8 @@ def scored(run: Run) -> dict[str, Mean]:
             if texts and (scorer := scorers.get(kind)):
                 score = scorer(texts, gold_of(record.question), record.question.get("choices", []))
                 scores.setdefault(name, []).append((question, score))
+    if recalls := [*rouge_scores(run)]:
+        scores[ROUGE] = recalls
     return {name: mean([score for _, score in listed], [id for id, _ in listed]) for name, listed in scores.items()}
 
 

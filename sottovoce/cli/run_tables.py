@@ -83,27 +83,29 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
     from sottovoce.report.comparison import gathered
 
     for name, run in gathered(names).runs.items():
-        discussions = observed(run.records.values())
-        if not discussions:
+        discussions, scores = observed(run.records.values()), _score_cells(run)
+        if not discussions and not scores:
             raise UsageError(f"run {name!r} has no answers to measure; expected questions with a target that ended")
         cells = (
             [rate.measure, one_line(rate.of) or "all", str(rate.happened), str(rate.n), *share_cells(rate.share)]
             for group in (ALL if by is None else [by])
             for rate in rates(discussions, group)
         )
-        questions = counted(len({each.question for each in discussions}), "question")
-        show(f"`{one_line(name)}`: {questions}\n\n{table(MEASURE_HEADINGS, cells)}\n")
-        if scores := _score_cells(run):
+        asked = {each.question for each in discussions} or {question for question, _ in run.records}
+        questions = counted(len(asked), "question")
+        rates_table = f"{table(MEASURE_HEADINGS, cells)}\n" if discussions else ""
+        show(f"`{one_line(name)}`: {questions}\n\n{rates_table}")
+        if scores:
             show(f"{table(SCORE_HEADINGS, scores)}\n")
 
 
 def _score_cells(run: Run) -> list[list[str]]:
     from sottovoce.analysis.compare import mean_measures
-    from sottovoce.analysis.scorers import SCORERS, scored
+    from sottovoce.analysis.scorers import ROUGE, SCORERS, scored
     from sottovoce.runs.measures import OF_RETRIEVAL
 
     means = {**scored(run), **mean_measures(run.results())}  # of failed discussions too: their retrievals are known
-    order = ("ours", "EM", "F1", "named", *SCORERS, *OF_RETRIEVAL)
+    order = ("ours", "EM", "F1", "named", *SCORERS, ROUGE, *OF_RETRIEVAL)
     known = {name: means[name] for name in order if name in means}
     return [[name, str(mean.n), figure(mean.value), interval(mean.low, mean.high)] for name, mean in known.items()]
 

@@ -36,6 +36,8 @@ OURS = {
     "musique": "contexts:MUSIQUE",
     "multifieldqa_en": "contexts:MULTIFIELDQA_EN",
     "2wikimqa": "contexts:TWO_WIKI_MQA",
+    "tmath": "contexts:TMATH",
+    "medqa": "answers:MEDQA",
 }
 DATASETS = Registry[DataSet](
     "data set", "sottovoce.datasets", {name: f"sottovoce.datasets.{at}" for name, at in OURS.items()}

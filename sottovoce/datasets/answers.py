@@ -104,6 +104,7 @@ CIAR = DataSet(
 
 
 LETTER = re.compile(r"\A\(?[A-Z]\)\s*")
+LABEL = re.compile(r"\A[A-Z][.)]\s+")
 LETTERS = string.ascii_uppercase
 
 
@@ -159,6 +160,17 @@ def _ecqa(row: Row) -> Fields:
     return {**fields, "solution": f"{why.strip()} The answer is {answer}."} if why else fields
 
 
+def _medqa(row: Row) -> Fields:
+    """Read a row; the options are a list of "A. text", repeated behind the question, or texts by letter."""
+    options, answer = row.get("options"), row.text("answer")
+    listed = [*options.values()] if isinstance(options, dict) else row.texts("options")
+    choices = [LABEL.sub("", str(option), count=1) for option in listed]
+    if answer not in choices:
+        raise UsageError(f"answer is {answer!r}; expected one of the options: {', '.join(map(repr, choices))}")
+    question = row.text("question").partition(f"\n{listed[0]}\n")[0].strip()
+    return chosen(question, choices, choices.index(answer), 4)
+
+
 MMLU = DataSet(
     "mmlu",
     "multiple choice with four options in 57 subjects; a part is a subject",
@@ -197,6 +209,15 @@ ECQA = DataSet(
     {"test": 2_194, "train": 7_598, "validation": 1_098},
     is_csv=True,
     metadata=("q_no", "q_concept"),
+)
+MEDQA = DataSet(
+    "medqa",
+    "questions of medical examinations with four options (MedQA), as LatentMAS has them, or by letter",
+    "option",
+    {"question": "Which?", "options": ["A. one", "B. two", "C. three", "D. four"], "answer": "two"},
+    _medqa,
+    {"latentmas": 300, "test": 1_273},
+    metadata=("meta_info",),
 )
 
 

@@ -9,6 +9,8 @@ The layouts, as the public code has them (Zephyroam/KVComm, dataloader/, seen in
   `answer_aliases`. KVComm gives the supporting ones.
 - MultiFieldQA-en and 2WikiMQA of LongBench: `input`, `context`, `answers`, `length`, `all_classes`, `_id`. KVComm's
   copy (Xnhyacinth/LongBench) has `question` for `input`.
+- TMATH: a folder of folders (hint_algebra, ...) of JSON files, one problem each: `problem`, `solution`,
+  `socratic_questions` (the hints); or these rows in one file
 
 QASPER and MuSiQue are read in LongBench's layout, too. KVComm asks 500 rows of HotpotQA, QASPER and MuSiQue.
 """
@@ -70,6 +72,15 @@ def _musique(row: Row) -> Fields:
     fields = span(row.text("question"), [row.text("answer"), *aliases])
     fields["gold_passages"] = list(dict.fromkeys(passage["title"] for passage in supporting))
     return fields | {"documents": supporting if row.part == "support" else every}
+
+
+def _tmath(row: Row) -> Fields:
+    """Read a problem: senders read its hints; its solution is what ROUGE-L compares replies with, and not a target."""
+    hints, solution = row.get("socratic_questions"), row.text("solution")
+    hints = hints.strip() if isinstance(hints, str) else "\n".join(row.texts("socratic_questions"))
+    if not hints:
+        raise UsageError("socratic_questions is empty; expected a text, or a list of texts")
+    return {"question": row.text("problem"), "documents": [hints], "solution": solution, "printed_target": solution}
 
 
 def _paragraphs(published: JSONValue) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
@@ -163,4 +174,17 @@ TWO_WIKI_MQA = replace(
     about="questions of 2WikiMultihopQA with long passages (LongBench)",
     counts={"test": 200},
     hub=Hub("2wikimqa"),
+)
+TMATH = DataSet(
+    "tmath",
+    "problems of competitions, with hints that only senders read (KVComm); a folder of JSON files, or one file",
+    "text",
+    {"problem": "What is 2 + 3?", "solution": "...", "socratic_questions": "What is one more than 2?"},
+    _tmath,
+    {"kvcomm": 300},
+    "ROUGE-L recall",
+    private=True,
+    own_id=("file",),
+    metadata=("level", "type"),
+    files="*/*.json",
 )

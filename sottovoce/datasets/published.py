@@ -33,9 +33,11 @@ from sottovoce.datasets.table_reader import (
     TextFile,
     Values,
     binary,
+    json_of,
     listed,
     not_empty,
     parquet,
+    read_text,
     split_csv,
     split_lines,
 )
@@ -91,7 +93,7 @@ def read_source(
         known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
         raise UsageError(f"--kind is only for your own files; {known}")
     path = Path(source.where)
-    is_copy = path.is_dir() and not source.data.aliases_in
+    is_copy = path.is_dir() and not (source.data.aliases_in or source.data.files)
     open_rows = read_hub if is_copy or is_on_hub(source.where) else read_published
     with open_rows(source.where, source.data, source.part) as file:
         found, whole = _rows(file, source, dict(common or {}), enough or Enough())
@@ -125,7 +127,8 @@ def _row(line: int, row: Row, source: Source, common: Values) -> AskedRow:
     try:
         fields = data.read(row)
     except UsageError as error:
-        raise UsageError(f"{error}; a row of {data.name} is {data.shape}") from error
+        place = f"{row.values['file']}: " if data.files and "file" in row.values else ""
+        raise UsageError(f"{place}{error}; a row of {data.name} is {data.shape}") from error
     values = row.values
     own = next((values[name] for name in data.own_id if values.get(name) not in (None, "")), None)
     question = cast(Question, {"kind": data.kind, **fields, **common, **({} if own is None else {"id": str(own)})})
@@ -155,7 +158,7 @@ def _with_decoys(rows: list[AskedRow]) -> list[AskedRow]:
 
 @contextmanager
 def read_published(where: str | Path, data: DataSet, part: str = "") -> Iterator[DataFile]:
-    """Open a file and yield its rows; a folder contains the file of a part and a file of answer aliases.
+    """Open a file and yield its rows; a folder has a file for each row, or one of a part and one of answer aliases.
 
     Raises:
         UsageError: the file cannot be read, has another format, or contains no row.
@@ -164,6 +167,9 @@ def read_published(where: str | Path, data: DataSet, part: str = "") -> Iterator
     if data.aliases_in and path.is_dir():
         with _with_aliases(path, data, part) as found:
             yield found
+        return
+    if data.files and path.is_dir():
+        yield _file_by_file(path, data)
         return
     name = f"{data.name} file {str(path)!r}"
     with binary(path, name) as file:
@@ -211,6 +217,22 @@ def _cells(line: str, data: DataSet) -> Values:
     if len(cells) != len(data.columns):
         raise UsageError(f"found {len(cells)} cells separated by tabs; expected {len(data.columns)}")
     return dict(zip(data.columns, cells, strict=True))
+
+
+def _file_by_file(folder: Path, data: DataSet) -> DataFile:
+    """Return the rows of files with one each, in the order of their paths; the digest covers paths and contents."""
+    name, digest = f"{data.name} folder {str(folder)!r}", hashlib.sha256()
+
+    def read(path: Path) -> Values:
+        place = path.relative_to(folder).with_suffix("").as_posix()
+        text = read_text(path, f"{data.name} file {str(path)!r}")
+        digest.update(f"{place}\n{text}\n".encode())
+        [(_, row)] = listed([json_of(text, place)])
+        return {**row(), "file": place}
+
+    rows = ((at, partial(read, path)) for at, path in enumerate(sorted(folder.glob(data.files)), start=1))
+    found = not_empty(rows, f"{name} contains no {data.files}; expected files with {data.shape}")
+    return DataFile(name, None, found, digest.hexdigest, "file")
 
 
 @contextmanager

@@ -116,6 +116,8 @@ class DataSet:
     """Columns that agents do not see, for filtering rows."""
     aliases_in: str = ""
     """The file in the same folder that contains aliases of answers, by `answer_id`."""
+    files: str = ""
+    """The files of a folder that have one row each, such as "*/*.json"; the row's `file` is its path, without .json."""
     passes_over: Callable[[Row], bool] = lambda row: False
     """Whether to skip a row that is not a question of this part."""
     hub: Hub = Hub()

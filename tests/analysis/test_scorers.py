@@ -13,6 +13,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.run_tables import show_measures
 from sottovoce.datasets import DATASETS
 from sottovoce.datasets.published import Source, read_source
+from sottovoce.experiments.published import observed
 from sottovoce.nodes.question import Question
 from sottovoce.runs.run import load_run
 from tests.runs.single import run_one
@@ -102,3 +103,19 @@ def test_measures_show_the_papers_scores_beside_ours(tmp_path: Path, capsys: pyt
     lines = capsys.readouterr().out.splitlines()
     assert "| score | discussions | mean | 95 % |" in lines
     assert [line.split(" | ")[0] for line in lines[-5:-1]] == ["| ours", "| as Du et al.", "| as CIPHER", "| as SDE"]
+
+
+def test_rouge_l_compares_a_whole_reply_with_a_printed_solution(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By hand: of the five words of the solution, the first reply has 7, 2, leaves, and the second 7, less, 5."""
+    asked: Question = {"question": "How many?", "kind": "text", "printed_target": "7 less 2 leaves 5.", "id": "it"}
+    replies = "From 7, 2 leaves... four. Answer: four", "5 figs: 7 less two. Answer: 5"
+    values = scores(tmp_path, *replies, asked=asked)
+
+    assert values == {"ROUGE-L recall": pytest.approx((3 / 5 + 3 / 5) / 2)}
+    run = load_run(tmp_path / "run")
+    assert [*observed("ROUGE-L recall", "one", {"one": run})] == [("it", values["ROUGE-L recall"])]
+    show_measures([str(tmp_path / "run")], "round")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].startswith("| ROUGE-L recall | 1 | ") and not any("| measure |" in line for line in lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +126,50 @@ def test_unanswerable_rows_of_musique_are_passed_over(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_broken_row_is_told_on_one_line(tmp_path: Path, name: str, row: dict[str, Any], told: str) -> None:
     assert said(f"{name}:{file(tmp_path, row)}").partition(": ")[2].startswith(told)
+
+
+# TMATH
+
+TMATH = {
+    "problem": "Ann has 7 apples and eats 2. How many are left?", "level": "Level 1", "type": "Algebra",
+    "solution": "7 - 2 = $\\boxed{5}$ apples are left.", "socratic_questions": "How many does she eat?",
+}  # fmt: skip
+
+
+def test_problems_with_hints_are_read_from_folders_and_from_a_list(tmp_path: Path) -> None:
+    """Senders read the hints; the solution is compared with replies, and is no target."""
+    listed = {**TMATH, "socratic_questions": ["How many has she?", " How many does she eat?"]}
+    for folder, name, row in (("hint_geometry", "2", TMATH), ("hint_algebra", "10", listed)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{name}.json").write_text(json.dumps(row, indent=1), encoding="utf-8")
+    found = read(f"tmath:{tmp_path}")
+    first, second = found.questions
+
+    assert [first["id"], second["id"]] == ["tmath/hint_algebra/10", "tmath/hint_geometry/2"]
+    assert passages_of(first, None) == [{"text": "How many has she?\nHow many does she eat?"}]
+    assert passages_of(second, None) == [{"text": "How many does she eat?"}]
+    assert (second["question"], second["printed_target"]) == (TMATH["problem"], TMATH["solution"])
+    assert "target" not in second
+    assert found.total == 2 and found.rows[1].metadata == {"level": "Level 1", "type": "Algebra"}
+    (tmp_path / "all.json").write_text(json.dumps([TMATH, listed]), encoding="utf-8")
+    assert [each["id"] for each in read(f"tmath:{tmp_path / 'all.json'}").questions] == ["tmath/0", "tmath/1"]
+    before = found.digest
+    (tmp_path / "hint_geometry" / "2.json").rename(tmp_path / "hint_geometry" / "3.json")
+    assert read(f"tmath:{tmp_path}").digest != before
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('{"problem": "?"}', "file 1 of tmath folder '.*': hint_algebra/1: found no 'socratic_questions' among"),
+        ("[1]", "file 1 of tmath folder '.*': found list; expected an object"),
+        ("{", "file 1 of tmath folder '.*': hint_algebra/1 is not JSON"),
+        (None, r"tmath folder '.*' contains no \*/\*.json; expected files with"),
+    ],
+)
+def test_a_broken_file_of_a_folder_is_named(tmp_path: Path, text: str | None, error: str) -> None:
+    (tmp_path / "hint_algebra").mkdir()
+    if text is not None:
+        (tmp_path / "hint_algebra" / "1.json").write_text(text, encoding="utf-8")
+
+    assert re.search(error, said(f"tmath:{tmp_path}"))

@@ -107,6 +107,26 @@ def test_an_option_that_is_a_letter_is_not_taken_for_the_answer(tmp_path: Path) 
     assert (kinds.target_of(best), kinds.target_of(worst)) == ("D", "A")
 
 
+def test_medqa_is_read_as_latentmas_has_it_and_with_options_by_letter(tmp_path: Path) -> None:
+    """LatentMAS's file is one list; its questions end with the options, twice, and answers are texts of options."""
+    options = ["A. rest", "B. water", "C. sleep", "D. tea"]
+    shown = "\n".join(options)
+    row = {"question": f"What helps?\n{shown}\n\n{shown}", "options": options, "answer": "sleep", "pid": "0"}
+    (tmp_path / "medqa.json").write_text(json.dumps([row, row]), encoding="utf-8")
+    letters = dict(zip("ABCD", ("rest", "water", "sleep", "tea"), strict=True))
+    by_letter = {"question": "What helps?", "options": letters, "answer": "sleep", "answer_idx": "C"}
+    first, second = read(f"medqa:{tmp_path / 'medqa.json'}").questions
+    (third,) = read(f"medqa:{file(tmp_path, by_letter)}").questions
+
+    assert (first["id"], second["id"]) == ("medqa/0", "medqa/1")
+    for question in (first, third):
+        assert (question["question"], question["choices"]) == ("What helps?", [*letters.values()])
+        assert (question["target"], kinds.kind_of(question)) == ("C", "option")
+    assert "answer is 'salt'; expected one of the options: 'rest'," in said(
+        f"medqa:{file(tmp_path, {**row, 'answer': 'salt'})}"
+    )
+
+
 def test_a_whole_file_is_told_from_a_slice_by_the_published_count(tmp_path: Path) -> None:
     found = read(f"gsm8k:{file(tmp_path, *[GSM8K] * 1_319)}")
 

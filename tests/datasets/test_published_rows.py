@@ -62,7 +62,7 @@ ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 
 
 ELSEWHERE = {"mmlu", "feverous", "2wiki", "humaneval", "livecodebench", "commonmt"}
-ELSEWHERE |= {"countries", "tipsheets", "qasper", "musique", "multifieldqa_en", "2wikimqa"}
+ELSEWHERE |= {"countries", "tipsheets", "qasper", "musique", "multifieldqa_en", "2wikimqa", "tmath", "medqa"}
 """Those that tests of their own read."""
 
 
