@@ -71,6 +71,11 @@ class KV(Protocol):
             )
         if options.layers and options.layer_share < 1:
             raise UsageError("layers and layer_share both choose the layers; give only one")
+        if options.layer_alpha != 1 and options.layer_share == 1:
+            raise UsageError(
+                f"layer_alpha is {options.layer_alpha}, and all layers or named ones are handed over: it has nothing "
+                "to choose; drop it, or add layer_share, such as 0.7"
+            )
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -234,6 +239,17 @@ class Thoughts(KV):
     keeps: ClassVar[Keep] = "all"
     thinks: ClassVar[bool] = True
 
+    def check_options(self) -> None:
+        """Refuse what kv refuses, and options without effect."""
+        super().check_options()
+        options = self.options
+        if options.realign and not options.latent_steps:
+            raise UsageError("realign maps the states of latent steps, and latent_steps is 0; drop one of them")
+        if options.keep == "thoughts" and options.carry is not None:
+            raise UsageError(
+                f"carry is {options.carry}, but keep thoughts hands over nothing but thoughts; drop one of them"
+            )
+
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         """Require the same as kv, and output embeddings that can be realigned if realignment is on."""
         if self.options.realign:
@@ -242,6 +258,11 @@ class Thoughts(KV):
 
     def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
         """Return the request for latent steps, and then for the reply."""
+        if self.steps and not plain.stop.max_new and "thoughts" not in self.origins:
+            raise UsageError(
+                f"carry is {self.options.carry}, so the {self.steps} latent steps of a message without words are "
+                "handed to nobody; use carry both, or latent_steps 0"
+            )
         matrix = loaded.realignment if self.options.realign else None
         thinking = Thinking(self.options.latent_steps, loaded.table.mean_norm, matrix)
         return replace(super().make_request(plain, loaded, hearers), thinking=thinking)

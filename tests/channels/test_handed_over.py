@@ -427,6 +427,10 @@ def test_another_question_s_cache_is_heard_whole(store: PayloadStore) -> None:
         ("kv", {"keep": "thoughts"}, "with carry prompt and keep thoughts, kv has nothing to hand over"),
         ("kv", {"place": "quoted"}, "use carry reply or both"),
         ("kv", {"layers": (1,), "layer_share": 0.5}, "give only one"),
+        ("kv", {"layer_alpha": 0.5}, "layer_alpha is 0.5, and all layers .* drop it, or add layer_share"),
+        ("kv", {"layers": (1,), "layer_alpha": 0.5}, "it has nothing to choose"),
+        ("thoughts", {"latent_steps": 0, "realign": True}, "realign maps .* and latent_steps is 0; drop one of them"),
+        ("thoughts", {"keep": "thoughts", "carry": "prompt"}, "carry is prompt, but keep thoughts .* drop one of them"),
         ("kv", {"latent_steps": 5}, "protocol 'kv' has no option 'latent_steps'"),
         ("thoughts", {"latent_steps": 0, "keep": "thoughts"}, "thoughts has nothing to hand over"),
         ("sde", {"keep": "all"}, "for sde it is a share of tokens"),
@@ -439,6 +443,15 @@ def test_options_that_do_not_fit_are_one_line(name: str, options: dict[str, Any]
         create(name, **options)
     with pytest.raises(UsageError, match="layer 9 is out of range"):
         Graft(layer_from=9).check(LOADED, LOADED)
+
+
+def test_thoughts_that_nobody_gets_are_refused_where_a_message_has_no_words(store: PayloadStore) -> None:
+    protocol = Thoughts(latent_steps=2, carry="prompt")
+    with pytest.raises(
+        UsageError, match="carry is prompt, so the 2 latent steps of a message without words are handed"
+    ):
+        hand(protocol, store)
+    assert hand(protocol, store, max_new=2).text  # they change what it says
 
 
 def test_hearing_by_these_protocols_reads_words_of_others(store: PayloadStore) -> None:
