@@ -125,7 +125,8 @@ class LatentOptions(ProtocolOptions):
         default=1.0,
         description="cipher, sde, hidden: share of a message's tokens to carry, the most uncertain ones; "
         "others are heard as words. kv, thoughts: all (including what the sender received), added (only what it "
-        "added) or thoughts (only latent steps); 1.0 means added for kv, and all for thoughts.",
+        "added) or thoughts (only latent steps); 1.0 means added for kv, and all for thoughts "
+        "(added in mad and ia, whose turns are many).",
     )
 
     @property

@@ -56,6 +56,7 @@ class IA(Searching, Controlled):
 
     acts: ClassVar[tuple[str, ...]] = ("talk",)
     default_temperature: ClassVar[float | None] = 0.0
+    many_turns: ClassVar[bool] = True
     spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.1)
 
     agents: Agents = Field(

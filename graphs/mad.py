@@ -47,6 +47,7 @@ class MAD(Settings):
 
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "moderate", "list_candidates", "judge")
     default_temperature: ClassVar[float | None] = 0.0
+    many_turns: ClassVar[bool] = True
 
     model: Model = Field(default=["bundled"])
     agents: Agents = Field(default=2, ge=2, description="Number of debaters, not counting moderator and judge.")

@@ -198,6 +198,9 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     """True if its published replies are so short that models with a switch for thinking do not think by default."""
     default_temperature: ClassVar[float | None] = None
     """The temperature if none is set; None leaves it to the models."""
+    many_turns: ClassVar[bool] = False
+    """True if messages of `thoughts` hand over only what their sender added, unless `keep` says otherwise: with what it
+    received, each turn's message would be longer than the last."""
     spreads_temperature: ClassVar[bool] = True
     """True if a protocol that averages may replace the scheme's temperature by one for each agent."""
 
@@ -309,6 +312,8 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         # A scheme may use a name for a setting of its own, as ReAct does `carry`: then `option` sets the protocol's.
         ours = [name for name in OF_PROTOCOL if fields[name].annotation == Settings.model_fields[name].annotation]
         found = {name: getattr(self, name) for name in ours if getattr(self, name) != fields[name].default}
+        if self.many_turns and self.protocol == "thoughts":
+            found.setdefault("keep", "added")
         for name, value in sorted(self.option.items(), key=lambda pair: "." in pair[0]):  # an agent's own override
             owner, dot, own = name.rpartition(".")
             found |= {own: value} if not dot or owner == agent else {}

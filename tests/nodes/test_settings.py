@@ -9,6 +9,9 @@ import pytest
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import amount
 from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.ia import IA
+from sottovoce.graphs.mad import MAD
+from sottovoce.graphs.pipeline import Pipeline
 from sottovoce.graphs.self_consistency import SelfConsistency
 from sottovoce.graphs.single import Single
 from sottovoce.nodes.settings import Settings
@@ -60,6 +63,15 @@ def test_only_options_that_were_set_reach_the_protocol() -> None:
         "compat": "reference",
         "layers": (2, 1),
     }
+
+
+def test_thoughts_hand_over_what_was_added_where_turns_are_many() -> None:
+    """Seen: with all that was received, every discussion of ia outgrew the bundled model."""
+    for kind, keep in ((MAD, {"keep": "added"}), (IA, {"keep": "added"}), (Pipeline, {}), (Debate, {})):
+        agent = kind().names()[0]
+        assert kind(protocol="thoughts").options(agent) == keep
+        assert kind(protocol="thoughts", keep="all").options(agent) == {"keep": "all"}
+        assert kind(protocol="kv").options(agent) == {}
 
 
 @pytest.mark.parametrize(
