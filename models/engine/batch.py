@@ -93,8 +93,8 @@ class Group:
         weigh = self.sequences[0].request.feed.weigh
         p = sampling.distribution(logits, self._temperatures)
         weights = weigh(logits, p) if weigh else p
-        padded, n, exact = _padded(weights, at_least), len(weights), at_least > 0
-        rows = {key: table.mean(padded[:, : len(table)], all_rows=exact)[:n] for key, table in self._tables.items()}
+        whole, n, exact = padded(weights, at_least), len(weights), at_least > 0
+        rows = {key: table.mean(whole[:, : len(table)], all_rows=exact)[:n] for key, table in self._tables.items()}
         heaviest = argmax(weights)
         if not self._sparse:
             recorded = weights.new_empty(len(weights), 0)
@@ -258,7 +258,7 @@ class Choices:
             if now:
                 at = upload(now, self.tokens.device)
                 rows, guesses = means.rows[own.key][at], means.heaviest[at]
-                found = own.nearest(_padded(rows, at_least))[: len(now)] if at_least else own.nearest(rows, guesses)
+                found = own.nearest(padded(rows, at_least))[: len(now)] if at_least else own.nearest(rows, guesses)
                 for j, id in zip(now, found.tolist(), strict=True):
                     ids[means.at[j]] = id
 
@@ -279,6 +279,7 @@ class Choices:
             means.weights[j, effect.id : effect.id + 1] = 1.0  # a slice: weights that nobody records have no columns
 
 
-def _padded(rows: torch.Tensor, at_least: int) -> torch.Tensor:
+def padded(rows: torch.Tensor, at_least: int) -> torch.Tensor:
+    """Return rows (b, n) with more of them behind, up to `at_least`."""
     lacking = at_least - len(rows)
     return torch.cat([rows, rows[:1].expand(lacking, -1)]) if lacking > 0 else rows

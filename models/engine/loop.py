@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 import weakref
+from collections import abc
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -88,8 +89,9 @@ class Loop:
 
     def _take(self, batch: Batch, output: StepOutput) -> None:
         choices = output.choices
-        finite = torch.stack(output.thoughts).isfinite().all(-1).tolist() if output.thoughts else []
-        for i, thought, sound in zip(batch.thinking, output.thoughts, finite, strict=True):
+        thoughts: abc.Sequence[torch.Tensor] = () if output.thoughts is None else output.thoughts.unbind()
+        finite = [] if output.thoughts is None else output.thoughts.isfinite().all(-1).tolist()
+        for i, thought, sound in zip(batch.thinking, thoughts, finite, strict=True):
             sequence = batch.chosen[i]
             if sound:
                 self._remember(batch, sequence)

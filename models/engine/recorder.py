@@ -7,7 +7,7 @@ statistics of one position take as many calls as those of hundreds. Then each se
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -23,7 +23,7 @@ MAX_PENDING = 1024  # maximum number of means that are looked up at a time
 STEPS = 32  # maximum number of waiting passes
 WAITING = 1 << 24  # maximum number of waiting logits and weights of a batch: 64 MB
 WAITING_ON_GPU = 1 << 27  # there: each sequence's own rows take a call each
-CACHED = 1 << 16  # numbers that fit in a core's cache
+CACHED = 1 << 17  # numbers of which a core's cache holds a few results; of fewer, calls cost more than sums
 Part = tuple[str, object]
 """The name of a series of tensors, such as "states", and which of them: a layer, or a table's key."""
 
@@ -212,12 +212,13 @@ class Recent:
         n, rows = len(self._logits), [self._recorders[i] for i in self._counted]
         known = [(each.ids, self._starts[i]) for i, each in zip(self._counted, rows, strict=True)]
         chosen = [ids[start + at] if start + at < len(ids) else 0 for at in range(n) for ids, start in known]
-        blocks = _blocks(self._logits)
-        of_blocks = upload(chosen, blocks[0].device).split([len(block) for block in blocks])
-        top = max(each.record.top for each in rows)
-        found = [sampling.statistics(block, ids, top) for block, ids in zip(blocks, of_blocks, strict=True)]
-        for i, parts in enumerate(zip(*found, strict=True)):
-            self._give(self._counted, ("stats", i), torch.cat(parts).unflatten(0, (n, len(rows))))
+        ids, top, found = upload(chosen, self._logits[0].device), max(each.record.top for each in rows), []
+        for block in _blocks(self._logits):
+            found.append(sampling.sums(block, ids[: len(block)], top))
+            ids = ids[len(block) :]
+        joined = map(torch.cat, zip(*found, strict=True))
+        for i, part in enumerate(sampling.statistics_of(*joined)):
+            self._give(self._counted, ("stats", i), part.unflatten(0, (n, len(rows))))
 
     def _give(self, at: Sequence[int], part: Part, block: torch.Tensor) -> None:
         """Give recorders their rows of (n, g, ...), as far as each records them."""
@@ -234,8 +235,11 @@ class Recent:
                 each.add(part, rows[:, : each.record.top] if which else rows)
 
 
-def _blocks(passes: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return the rows (b, V) of passes in order, on a CPU a few at a time so that results stay in its cache."""
-    tensors = passes if passes[0].numel() >= CACHED else [torch.cat([*passes])]
-    size = max(CACHED // tensors[0].shape[-1], 1) if tensors[0].device.type == "cpu" else len(tensors[0])
-    return [block for tensor in tensors for block in tensor.split(size)]
+def _blocks(passes: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
+    """Yield the rows (b, V) of passes in order, on a CPU a few at a time so that results stay in its cache."""
+    rows, size = passes[0].shape
+    on_cpu, several = passes[0].device.type == "cpu", max(CACHED // (rows * size), 1)
+    together = several if on_cpu or several == 1 else len(passes)
+    for i in range(0, len(passes), together):
+        tensor = torch.cat([*passes[i : i + together]]) if together > 1 else passes[i]
+        yield from tensor.split(max(CACHED // size, 1) if on_cpu else len(tensor))

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from sottovoce.models.engine.batch import Batch, Choices
+from sottovoce.models.engine.batch import Batch, Choices, padded
 from sottovoce.models.engine.cache import KVCache, whole_rounds
 from sottovoce.models.engine.request import Cached, How, Ids, Piece, Rows, Thinking
 from sottovoce.models.engine.sequence import Sequence
@@ -34,8 +34,8 @@ class StepOutput:
     """The choices for those who speak; None if nobody does."""
     states: abc.Mapping[int, torch.Tensor]
     """The states (b, H) of those who speak, by layer."""
-    thoughts: list[torch.Tensor]
-    """The next latent step (E,) of each of those who think."""
+    thoughts: torch.Tensor | None
+    """The next latent steps (b, E) of those who think; None if nobody does."""
 
 
 class Runner:
@@ -60,15 +60,15 @@ class Runner:
         else:
             seen = network.step(self._step(batch, cache, ahead), batch.layers)
         if not batch.chosen:
-            return StepOutput(None, {}, [])
+            return StepOutput(None, {}, None)
         at = self._places(batch)
         logits, states = seen.logits.to(network.device), seen.states  # of a spread model, from its last device
         if at is not None:
             logits, states = logits[at], _rows(states, at)
-        thoughts = [self._thought(batch.chosen[i], states[FINAL][i]) for i in batch.thinking]
+        thoughts = self._thoughts(batch, states[FINAL]) if batch.thinking else None
         if not batch.speakers:
             return StepOutput(None, {}, thoughts)
-        if thoughts:
+        if thoughts is not None:
             speaking = upload(batch.speaking, logits.device)
             logits, states = logits[speaking], _rows(states, speaking)
         choices = batch.choose(logits, self._at_least, ahead)
@@ -95,9 +95,11 @@ class Runner:
         places = {id(each): i for i, each in enumerate(batch.sequences)}
         return upload([places[id(each)] for each in batch.chosen], self._network.device)
 
-    def _thought(self, sequence: Sequence, state: torch.Tensor) -> torch.Tensor:
-        assert sequence.request.thinking is not None, "it thinks"
-        return next_thought(state, sequence.request.thinking).to(self._network.table.rows)
+    def _thoughts(self, batch: Batch, states: torch.Tensor) -> torch.Tensor:
+        if len(batch.thinking) < len(states):
+            states = states[upload(batch.thinking, states.device)]
+        thinking = [each for i in batch.thinking if (each := batch.chosen[i].request.thinking) is not None]
+        return next_thoughts(states, thinking, self._at_least).to(self._network.table.rows)
 
     def _prompts(self, batch: Batch, cache: KVCache) -> Reading:
         """Return the next positions of prompts.
@@ -215,14 +217,24 @@ def added(additions: abc.Sequence[Addition], hidden: torch.Tensor) -> torch.Tens
     return hidden
 
 
-def next_thought(state: torch.Tensor, thinking: Thinking) -> torch.Tensor:
-    """Return the input (E,) of a latent step from the state (H,) after the final norm, in float32.
+def next_thoughts(states: torch.Tensor, thinking: abc.Sequence[Thinking], at_least: int = 0) -> torch.Tensor:
+    """Return the inputs (b, E) of latent steps from the states (b, H) after the final norm, in float32.
 
-    Each sequence is computed by itself, so that a thought does not depend on the batch.
+    One product for each matrix, of at least `at_least` rows: then sums have one order in any batch.
     """
-    thought = state.float() if thinking.matrix is None else state.float() @ thinking.matrix.to(state.device).float()
-    longer: torch.Tensor = thinking.norm / thought.norm().clamp_min(SHORTEST_THOUGHT)
-    return thought * longer
+    groups: dict[int, list[int]] = {}
+    for i, each in enumerate(thinking):
+        groups.setdefault(id(each.matrix), []).append(i)
+    parts, device = [], states.device
+    for at in groups.values():
+        matrix, rows = thinking[at[0]].matrix, (states if len(groups) == 1 else states[upload(at, device)]).float()
+        parts.append(rows if matrix is None else (padded(rows, at_least) @ matrix.to(device).float())[: len(at)])
+    thoughts, norms = parts[0], upload([each.norm for each in thinking], device, torch.float32)
+    if len(groups) > 1:
+        order = upload([i for at in groups.values() for i in at], device)
+        thoughts = torch.cat(parts)[order.argsort()]
+    longer: torch.Tensor = norms / thoughts.norm(dim=-1).clamp_min(SHORTEST_THOUGHT)
+    return thoughts * longer[:, None]
 
 
 def hidden_columns(

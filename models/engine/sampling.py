@@ -11,7 +11,7 @@ from torch.nn.functional import one_hot
 
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.devices import upload
-from sottovoce.models.huggingface.embedding_table import argmax, largest
+from sottovoce.models.huggingface.embedding_table import argmax, dots, largest
 
 DRAWN = 64  # uniforms generated at a time; the number does not change their values
 NEGLIGIBLE = 75.0  # nats below the largest logit: with it, no probability of 150,000 tokens is denormal in float32
@@ -148,14 +148,29 @@ def statistics(logits: torch.Tensor, ids: torch.Tensor, top: int = 0) -> tuple[t
     printed before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
     The most probable tokens are ids (b, top) and log-probabilities (b, top); a smaller vocabulary gives fewer.
     """
+    return statistics_of(*sums(logits, ids, top))
+
+
+def sums(logits: torch.Tensor, ids: torch.Tensor, top: int) -> tuple[torch.Tensor, ...]:
+    """Return what `statistics_of` needs of logits (b, V): all that takes long, in calls that each take every row.
+
+    With b the distance of a logit from the largest and p = exp(b), they are (b,): b of `ids`, sum p, sum p * b; with d
+    the distance of b from its mean, sum p * d ** 2 and sum p * d ** 4; then the `top` tokens and their b, (b, top).
+    """
     below = logits - logits.amax(-1, keepdim=True)
     p = below.exp()
-    total = p.sum(-1)
-    log_total, mean = total.log(), torch.linalg.vecdot(p, below) / total
-    chosen = below.gather(-1, ids[:, None])[:, 0] - log_total
-    best, values = largest(below, top)
-    spread = below.sub_(mean[:, None]).square_()
-    variance = torch.linalg.vecdot(p, spread) / total
-    fourth = torch.linalg.vecdot(p.mul_(spread), spread) / total
-    kurtosis = torch.where(variance > ENOUGH_VARIANCE, fourth / variance.clamp_min(ENOUGH_VARIANCE) ** 2, 0.0)
-    return torch.stack([chosen, log_total - mean, variance, kurtosis], dim=-1), best, values - log_total[:, None]
+    total, first = p.sum(-1), dots(p, below)
+    spread = (below - (first / total)[:, None]).square_()
+    second = dots(p, spread)
+    fourth = dots(p.mul_(spread), spread)
+    chosen = below.gather(-1, ids[:, None])[:, 0]
+    return chosen, total, first, second, fourth, *largest(below, top, overwrite=True)
+
+
+def statistics_of(*sums: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return `statistics` from the sums of any number of rows."""
+    chosen, total, first, second, fourth, best, values = sums
+    log_total, variance = total.log(), second / total
+    kurtosis = torch.where(variance > ENOUGH_VARIANCE, fourth / total / variance.clamp_min(ENOUGH_VARIANCE) ** 2, 0.0)
+    numbers = torch.stack([chosen - log_total, log_total - first / total, variance, kurtosis], dim=-1)
+    return numbers, best, values - log_total[:, None]

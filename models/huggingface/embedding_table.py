@@ -20,6 +20,7 @@ NEIGHBOURS = 16  # cached for each token: a vector near the token is nearest to 
 PROMISING = 0.75  # cosine to a guess; below it, a guess hardly ever helps
 SMALL = 1 << 20  # numbers of a table that stays in a core's cache: a product with all of it is not worth avoiding
 SEARCHES = 32  # largest values of which each is found by a search of its own, faster than a partial sort
+UNSPLIT = 10_000  # numbers of a row above which numpy's sums (2.4, OpenBLAS) may take other cores
 BLOCK, LARGE_BLOCK = 64, 512  # rows whose cosines with the whole table are in memory at a time; the latter on a GPU
 
 
@@ -218,10 +219,10 @@ def argmax(values: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.asarray(values.numpy().argmax(-1)))
 
 
-def largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+def largest(values: torch.Tensor, k: int, *, overwrite: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the ids (b, k) and values (b, k) of the largest finite values (b, V), in order.
 
-    If V is smaller than k, all V. On a CPU the first wins ties.
+    If V is smaller than k, all V. On a CPU the first wins ties, and `overwrite` saves a copy of the values.
     """
     k = min(k, values.shape[-1])
     if values.device.type != "cpu":
@@ -230,13 +231,13 @@ def largest(values: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     if k > SEARCHES or not _on_cpu(values):
         ordered = values.sort(dim=-1, descending=True, stable=True)
         return ordered.indices[:, :k], ordered.values[:, :k]
-    left, rows = values.numpy().copy(), np.arange(len(values))
-    ids = np.empty((len(values), k), np.int64)
+    left, rows = values.numpy() if overwrite else values.numpy().copy(), np.arange(len(values))
+    ids, best = np.empty((len(values), k), np.int64), np.empty((len(values), k), left.dtype)
     for i in range(k):
-        ids[:, i] = left.argmax(-1)
-        left[rows, ids[:, i]] = -np.inf
-    best = torch.from_numpy(ids)
-    return best, values.gather(-1, best)
+        ids[:, i] = at = left.argmax(-1)
+        best[:, i] = left[rows, at]
+        left[rows, at] = -np.inf
+    return torch.from_numpy(ids), torch.from_numpy(best)
 
 
 def count_nonzero(values: torch.Tensor) -> torch.Tensor:
@@ -244,6 +245,14 @@ def count_nonzero(values: torch.Tensor) -> torch.Tensor:
     if not _on_cpu(values):
         return values.count_nonzero(-1)
     return torch.from_numpy(np.asarray(np.count_nonzero(values.numpy(), axis=-1)))
+
+
+def dots(values: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
+    """Return the sums (...) of products of values (..., V), which do not depend on the rows beside."""
+    if not _on_cpu(values) or values.shape[-1] > UNSPLIT:
+        summed: torch.Tensor = torch.linalg.vecdot(values, others)
+        return summed
+    return torch.from_numpy(np.asarray(np.vecdot(values.numpy(), others.numpy())))
 
 
 def _on_cpu(values: torch.Tensor) -> bool:

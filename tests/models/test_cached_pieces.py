@@ -23,7 +23,7 @@ from sottovoce.models import (
     Thinking,
     assemble,
 )
-from sottovoce.models.engine.runner import next_thought
+from sottovoce.models.engine.runner import next_thoughts
 from sottovoce.models.huggingface.family import cache_argument
 from tests.models.support import fresh, reads_as_plain, together, words
 from tests.support import GREEDY, HIDDEN, close, edit, ids, noise, request, tiny_loaded, tiny_model, tiny_tokenizer
@@ -227,7 +227,7 @@ def test_latent_steps_are_those_of_a_plain_loop() -> None:
                     use_cache=True,
                 )
                 if step < 4:
-                    thoughts.append(next_thought(out.hidden_states[-1][0, -1], thinking))
+                    thoughts.append(next_thoughts(out.hidden_states[-1][:, -1], [thinking])[0])
                     inputs = thoughts[-1][None, None]
         assert found.thoughts is not None and found.cache is not None and found.stats is not None
         assert close(found.thoughts, torch.stack(thoughts), 1e-4)
@@ -237,6 +237,18 @@ def test_latent_steps_are_those_of_a_plain_loop() -> None:
         assert found.cache.at.tolist() == [*range(9 + 4 + 6)]
         kept: list[Untyped] = list(past.layers)
         assert close(found.cache.keys[:, :, : 9 + 4], torch.stack([layer.keys[0] for layer in kept]), 1e-4)
+
+
+def test_each_row_of_a_batch_thinks_by_its_own_matrix_and_norm() -> None:
+    matrices = (None, noise(HIDDEN, HIDDEN, seed=4), noise(HIDDEN, HIDDEN, seed=5))
+    thinking = [Thinking(1, 0.5 + i, matrices[at]) for i, at in enumerate((1, 0, 2, 1, 0))]
+    states = noise(len(thinking), HIDDEN)
+
+    together = next_thoughts(states, thinking, at_least=8)
+
+    for state, own, found in zip(states, thinking, together, strict=True):
+        direction = state if own.matrix is None else state @ own.matrix
+        assert close(found, own.norm * direction / direction.norm(), 1e-5)
 
 
 def test_thoughts_are_found_again_by_a_prompt_that_continues_them() -> None:
