@@ -52,10 +52,10 @@ def reply_over(
     while len(ids) < len(prompt) + count:
         new, at = ids[read:], torch.arange(sent + read, sent + len(ids))[None]
         with torch.inference_mode(), ExitStack() as stack:
-            for layer, (keys, _) in zip(loaded.network.layers, caches, strict=True):
+            for module, (keys, _) in zip(loaded.network.layers, caches, strict=True):
                 left = mask[None, None, :, : keys.shape[1] + len(ids)] if not read else None
                 hook = lambda _, inputs, named, left=left: (inputs, {**named, "attention_mask": left})  # noqa: E731
-                stack.callback(layer.register_forward_pre_hook(hook, with_kwargs=True).remove)
+                stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
             options = {cache_argument(loaded.model): past}
             logits = loaded.model(torch.tensor([new]), position_ids=at, **options).logits[0, -1]
         read = len(ids)
@@ -100,7 +100,8 @@ def test_only_the_first_sender_hands_over_first_positions(store: PayloadStore) -
     protocol = KV(compat="reference", layers=(1, 2), positions="paper")
     messages = [MessageRef(hand(protocol, store, sent)) for sent in ("You know: 22 pears.", FACT)]
     (whole, first), (more, _) = (whole_and_first(payload_of(each.message, store)) for each in messages)
-    joined = {layer: tuple(map(torch.cat, zip(whole[layer], more[layer], strict=True), (1, 1))) for layer in whole}
+    both = {layer: [*zip(whole[layer], more[layer], strict=True)] for layer in whole}
+    joined = {layer: (torch.cat(keys, 1), torch.cat(values, 1)) for layer, (keys, values) in both.items()}
     prompt, request = chat(LOADED, QUESTION).ids, asked(protocol, store, *messages)
     expected = reply_over(LOADED, [{**joined, **first}[layer] for layer in range(4)], prompt, 6)
     reply = LOADED.engine.run(request)
