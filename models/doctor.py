@@ -24,8 +24,8 @@ from sottovoce.models.huggingface.load_files import read
 from sottovoce.models.huggingface.packed_weights import parameters_of
 from sottovoce.models.load import ONE_BY_ONE, TOLERANCE, allowed, apart, assemble
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.sources.cache import changed, source_of
-from sottovoce.models.sources.locate import Report, locate, ready
+from sottovoce.models.sources.cache import Report, changed, source_of
+from sottovoce.models.sources.locate import locate, ready
 
 SEEN = {
     "smollm2": "sde scores lower: 25 of 40 two-fact questions right at its default layer, 33 with text "

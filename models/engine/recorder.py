@@ -214,7 +214,7 @@ class Recent:
         chosen = [ids[start + at] if start + at < len(ids) else 0 for at in range(n) for ids, start in known]
         ids, top, found = upload(chosen, self._logits[0].device), max(each.record.top for each in rows), []
         for block in _blocks(self._logits):
-            found.append(sampling.sums(block, ids[: len(block)], top))
+            found.append(sampling.moments(block, ids[: len(block)], top))
             ids = ids[len(block) :]
         joined = map(torch.cat, zip(*found, strict=True))
         for i, part in enumerate(sampling.statistics_of(*joined)):

@@ -148,10 +148,10 @@ def statistics(logits: torch.Tensor, ids: torch.Tensor, top: int = 0) -> tuple[t
     printed before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
     The most probable tokens are ids (b, top) and log-probabilities (b, top); a smaller vocabulary gives fewer.
     """
-    return statistics_of(*sums(logits, ids, top))
+    return statistics_of(*moments(logits, ids, top))
 
 
-def sums(logits: torch.Tensor, ids: torch.Tensor, top: int) -> tuple[torch.Tensor, ...]:
+def moments(logits: torch.Tensor, ids: torch.Tensor, top: int) -> tuple[torch.Tensor, ...]:
     """Return what `statistics_of` needs of logits (b, V): all that takes long, in calls that each take every row.
 
     With b the distance of a logit from the largest and p = exp(b), they are (b,): b of `ids`, sum p, sum p * b; with d
@@ -167,9 +167,9 @@ def sums(logits: torch.Tensor, ids: torch.Tensor, top: int) -> tuple[torch.Tenso
     return chosen, total, first, second, fourth, *largest(below, top, overwrite=True)
 
 
-def statistics_of(*sums: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return `statistics` from the sums of any number of rows."""
-    chosen, total, first, second, fourth, best, values = sums
+def statistics_of(*moments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return `statistics` from the `moments` of any number of rows."""
+    chosen, total, first, second, fourth, best, values = moments
     log_total, variance = total.log(), second / total
     kurtosis = torch.where(variance > ENOUGH_VARIANCE, fourth / total / variance.clamp_min(ENOUGH_VARIANCE) ** 2, 0.0)
     numbers = torch.stack([chosen - log_total, log_total - first / total, variance, kurtosis], dim=-1)

@@ -10,7 +10,7 @@ import logging
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -27,6 +27,8 @@ CONVERTED = "gguf-"
 """Begins the name of a folder with the contents of a GGUF file; the file's digest follows."""
 MOST_CONVERTED = 30e9
 """Bytes of all those folders; a file whose folder was removed is converted again."""
+Report = Callable[[str], object]
+"""Receives a line about the current step."""
 LOGGER = logging.getLogger(__name__)
 
 

@@ -37,6 +37,7 @@ from sottovoce.core.files import models_folder
 from sottovoce.models.huggingface.load_files import quiet
 from sottovoce.models.sources.cache import (
     CONVERTED,
+    Report,
     Source,
     digest_of,
     mark_used,
@@ -45,7 +46,6 @@ from sottovoce.models.sources.cache import (
     source_of,
     write_source,
 )
-from sottovoce.models.sources.locate import Report
 
 STRING, ARRAY = GGUFValueType.STRING, GGUFValueType.ARRAY
 UNREAD = {f"tokenizer.ggml.{name}" for name in ("merges", "scores", "token_type")}
