@@ -8,13 +8,14 @@ output head. Few steps need it; the other lookups wait and are made many at a ti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 
 from sottovoce.models.engine import sampling
-from sottovoce.models.engine.grammar import Effect
+from sottovoce.models.engine.grammar import Constraint, Effect
+from sottovoce.models.engine.lookup import Draft, Tokens
 from sottovoce.models.engine.recorder import LATER, Means, Pending, Recent
 from sottovoce.models.engine.request import Weigh
 from sottovoce.models.engine.sequence import Sequence
@@ -29,9 +30,9 @@ NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER 
 class Group:
     """Sequences whose next inputs are made in one way: drawn tokens, or means with one function of weights."""
 
-    def __init__(self, at: list[int], speakers: list[Sequence], own: Table) -> None:
-        """`at` has their indices among those who speak, and `own` is the model's table."""
-        self.at, self.sequences = at, [speakers[i] for i in at]
+    def __init__(self, at: list[int], speakers: list[Sequence], before: list[Tokens], own: Table) -> None:
+        """`at` has their indices among those who speak; `before` as in `Batch`; `own` is the model's table."""
+        self.at, self.sequences, self._before = at, [speakers[i] for i in at], [before[i] for i in at]
         self._own, self._device = own, own.rows.device
         self._index = None if len(at) == len(speakers) else upload(at, self._device)
 
@@ -78,12 +79,14 @@ class Group:
         """Return drawn tokens (g,) from logits (g, V), `ahead` passes after the last one that was read."""
         draws = self.draws
         if draws.penalised:
-            seen = [[*each.request.ids, *each.ids] for each in self.sequences]
+            spoken = zip(self.sequences, self._before, strict=True)
+            seen = [[*each.request.ids, *each.ids, *before] for each, before in spoken]
             logits = sampling.penalise(logits, seen, [each.repetition_penalty for each in draws.samplings])
         if draws.greedy:
             return argmax(logits)
         kind = torch.float32 if logits.device.type == "mps" else torch.float64
-        return draws(logits, upload([each.uniform(ahead) for each in self.sequences], logits.device, kind))
+        spoken = zip(self.sequences, self._before, strict=True)
+        return draws(logits, upload([each.uniform(ahead + len(ids)) for each, ids in spoken], logits.device, kind))
 
     def average(self, logits: torch.Tensor, at_least: int) -> tuple[torch.Tensor, Means]:
         """Return the tokens (g,) and means of logits (g, V).
@@ -117,25 +120,43 @@ class Group:
 class Batch:
     """Sequences in adjacent slots, and those of them for which a pass chooses.
 
-    The batch of the decoding steps lasts until its sequences change. A batch of prompts lasts one pass.
+    The batch of the decoding steps lasts until its sequences change. A batch of prompts lasts one pass, and so does one
+    of decoding sequences with tokens that are proposed behind their last: these speak once for each position.
     """
 
     def __init__(
-        self, sequences: list[Sequence], pending: Pending, first: int = 0, num_tokens: list[int] | None = None
+        self,
+        sequences: list[Sequence],
+        pending: Pending,
+        first: int = 0,
+        num_tokens: list[int] | None = None,
+        drafts: list[Draft] | None = None,
+        recent: Recent | None = None,
     ) -> None:
         """The sequences decode, or the pass reads `num_tokens` of each prompt.
 
-        `first` is the slot of the first sequence, and `pending` takes means without tokens.
+        `first` is the slot of the first sequence, and `pending` takes means without tokens. A batch with `drafts`, one
+        for each sequence, has the records `recent` of the steps that it stands among.
         """
-        self.sequences, self.first, self.prompts = sequences, first, num_tokens is not None
-        self.num_tokens = num_tokens or [1] * len(sequences)
-        read = zip(sequences, self.num_tokens, strict=True)
-        self.chosen = [each for each, n in read if each.after(n) >= each.length] if self.prompts else sequences
+        self.sequences, self.first, self.prompts, self.drafts = sequences, first, num_tokens is not None, drafts or []
+        self.num_tokens = num_tokens or [1 + len(draft.ids) for draft in self.drafts] or [1] * len(sequences)
+        read = [*zip(sequences, self.num_tokens, strict=True)]
+        self.chosen = sequences
         """The sequences that are chosen for: all but those whose prompts are not read to their ends."""
+        if self.prompts:
+            self.chosen = [each for each, n in read if each.after(n) >= each.length]
+        elif self.drafts:
+            self.chosen = [each for each, n in read for _ in range(n)]
         self.thinking = [i for i, each in enumerate(self.chosen) if each.thinks]
         """Indices of the sequences whose next input is a latent step; the others speak."""
         self.speaking = [i for i, each in enumerate(self.chosen) if not each.thinks]
         self.speakers = speakers = [self.chosen[i] for i in self.speaking]
+        proposed = [draft.ids[:n] for draft in self.drafts for n in range(len(draft.ids) + 1)]
+        self.before: list[Tokens] = proposed or [()] * len(speakers)
+        """The proposed tokens behind its reply that a choice for one of those who speak supposes."""
+        self._foreseen = [state for draft in self.drafts for state in draft.states]
+        self.owners = [i for i, draft in enumerate(self.drafts) for _ in draft.states]
+        """For each choice of a batch with drafts, which of its sequences it is for."""
         self.formed = [i for i, each in enumerate(speakers) if each.constraint is not None]
         """Indices among those who speak."""
         self.own = own = pending.table
@@ -149,13 +170,15 @@ class Batch:
         by: dict[tuple[str, Weigh | None], list[int]] = {}
         for i, each in enumerate(speakers):
             by.setdefault((each.request.feed.kind, each.request.feed.weigh), []).append(i)
-        self.drawn = [Group(at, speakers, own) for (kind, _), at in by.items() if kind == "token"]
-        self.averaged = [Group(at, speakers, own) for (kind, _), at in by.items() if kind == "mean"]
+        self.drawn = [Group(at, speakers, self.before, own) for (kind, _), at in by.items() if kind == "token"]
+        self.averaged = [Group(at, speakers, self.before, own) for (kind, _), at in by.items() if kind == "mean"]
         self.feeds = not self.thinking and not self.formed
         """True if the next inputs are what was chosen, so that they stay on the device."""
+        self.open = not self.thinking and not self.averaged
+        """True if all choices are tokens, so that more of them may be proposed."""
         self.foreseen = self.feeds and not any(group.draws.penalised for group in self.drawn)
         """True if the next pass needs nothing of this one but what is on the device."""
-        self.recent = Recent([each.recorder for each in speakers], pending)
+        self.recent = recent or Recent([each.recorder for each in speakers], pending)
         self.inputs: torch.Tensor | None = None
         """The next inputs that the last pass made, ids (b,) or rows (b, E); None if each sequence has its own."""
         self.mean_rows: list[Means] = []
@@ -174,7 +197,7 @@ class Batch:
         """
         finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
         usable = logits.index_put(tuple(self.banned), logits.new_tensor(-torch.inf)) if self.banned else logits
-        masks = {i: mask for i in self.formed if (mask := self.speakers[i].mask()) is not None}
+        masks = {i: mask for i in self.formed if (mask := self._constraint(i).mask()) is not None}
         allowed = sampling.limit(usable, masks) if masks else usable
         ids = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
         for group in self.drawn:
@@ -186,6 +209,18 @@ class Batch:
             found.append(means)
         rows = [torch.where(finite, ids, -1), *([argmax(allowed)] if self.wants_best else [])]
         return Choices(self, logits, ids, found, at_least, masks, download(torch.stack(rows)))
+
+    def _constraint(self, i: int) -> Constraint:
+        state = self._foreseen[i] if self.drafts else self.speakers[i].constraint
+        assert state is not None, "asked only within a format"
+        return state
+
+    def holds(self, i: int, taken: list[int]) -> bool:
+        """Return True if what a choice supposes is what its sequence has said; `taken` are the choices before it."""
+        if not self.before[i]:
+            return True
+        speaker = self.speakers[i]
+        return taken[-1:] == [i - 1] and not speaker.ended and speaker.next_id == self.before[i][-1]
 
     def hand_over(self) -> None:
         """Give the sequences their next inputs."""
@@ -225,18 +260,12 @@ class Choices:
     """The tokens that response formats allow, by index."""
     checked: Callable[[], list[list[int]]]
     """Waits for the tokens (b,), and the argmax of the logits that the formats allow if any sequence needs it."""
-    effects: dict[int, Effect] = field(default_factory=dict)
-    """The effects of response formats, by index."""
 
     def read(self) -> tuple[list[int], list[int]]:
         """Return tokens, and argmaxes or -1; a token is -1 if logits were not finite. Waits for the device."""
         ids, *best = self.checked()
-        argmaxes = best[0] if best else [-1] * len(ids)
         self._look_up(ids)
-        for i in self.batch.formed:
-            if ids[i] != -1:
-                self._write(i, ids, argmaxes[i])
-        return ids, argmaxes
+        return ids, best[0] if best else [-1] * len(ids)
 
     def _averages(self, i: int) -> bool:
         """Return True if the mean of a sequence is its next input, unless its response format forbids it."""
@@ -262,14 +291,14 @@ class Choices:
                 for j, id in zip(now, found.tolist(), strict=True):
                     ids[means.at[j]] = id
 
-    def _write(self, i: int, ids: list[int], best: int) -> None:
-        """Apply a sequence's response format to its choice; a token that replaces a mean is a mean of one token."""
+    def effect(self, i: int, id: int, best: int) -> Effect | None:
+        """Return the effect of a sequence's format on its choice; a token instead of a mean is a mean of one token."""
         sequence = self.batch.speakers[i]
-        effect = sequence.write(ids[i], best, averaged=self._averages(i))
-        self.effects[i] = effect
+        if sequence.constraint is None:
+            return None
+        effect = sequence.write(id, best, averaged=self._averages(i))
         if effect.id is None:
-            return
-        ids[i] = effect.id
+            return effect
         if effect.as_token and sequence.request.feed.kind == "mean":
             (means,) = (each for each in self.mean_rows if i in each.at)
             j = means.at.index(i)
@@ -277,6 +306,7 @@ class Choices:
                 means.rows[table.key][j] = table.rows[effect.id]
             means.heaviest[j], means.weights[j] = effect.id, 0.0
             means.weights[j, effect.id : effect.id + 1] = 1.0  # a slice: weights that nobody records have no columns
+        return effect
 
 
 def padded(rows: torch.Tensor, at_least: int) -> torch.Tensor:

@@ -226,6 +226,8 @@ class Limits:
     """Bitwise equal results in any batch: every step fills all slots, and prompts are read alone in fixed chunks."""
     reuse: bool = True
     """Cache prefixes."""
+    lookup: bool = True
+    """Propose tokens from what was said before, see `lookup`."""
 
     @property
     def block(self) -> int:

@@ -45,6 +45,7 @@ class Engine:
         memory: int | str | None = None,
         exact: bool = False,
         reuse: bool = True,
+        lookup: bool = True,
     ) -> None:
         """Set up an engine; its thread starts at the first request.
 
@@ -57,21 +58,21 @@ class Engine:
                 less what other engines on the device may still allocate.
             exact: Make results bitwise equal in any batch, at the cost of a full batch in every step.
             reuse: Cache what was read, so that equal beginnings of prompts are read once.
+            lookup: Check several tokens in a pass where a reply may repeat what was said before; not if `exact`.
 
         Raises:
             UsageError: `memory` is not a size above 0.
         """
         self.network, self._tokenizer = network, tokenizer
         slots = 1 if network.one_by_one else max_batch or (EXACT_BATCH if exact else MAX_BATCH)
-        self.limits = Limits(slots, size_of(memory), exact, reuse)
+        self.limits = Limits(slots, size_of(memory), exact, reuse, lookup)
         self._threads = threads
         self._worker: Worker | None = None
         self._lock = threading.Lock()
         self.statistics = Statistics()
         """Counts since the engine started."""
-        self.twin = partial(
-            Engine, network, tokenizer, max_batch=max_batch, threads=threads, memory=memory, exact=exact, reuse=reuse
-        )
+        limits = partial(Engine, max_batch=max_batch, threads=threads, memory=memory)
+        self.twin = partial(limits, network, tokenizer, exact=exact, reuse=reuse, lookup=lookup)
         """Makes another engine on the same network: own slots and thread, the same settings unless overridden."""
 
     def submit(self, request: Request, on_text: abc.Callable[[str], None] | None = None) -> Future[Reply]:

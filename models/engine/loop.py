@@ -48,7 +48,7 @@ class Loop:
             batch, output = unread
             following = self._follow(batch)
             self._postprocess(batch, output)
-            ended = [each for each in batch.chosen if each.ended]
+            ended = [each for each in dict.fromkeys(batch.chosen) if each.ended]
             if following and not ended:
                 self._pass_ahead = batch, following
             elif following:  # those that have ended, late, take nothing of it
@@ -77,8 +77,8 @@ class Loop:
 
     def _postprocess(self, batch: Batch, output: StepOutput) -> None:
         self.scheduler.count(batch)
-        for sequence, taken in zip(batch.sequences, batch.num_tokens, strict=True):
-            sequence.read(taken)
+        for sequence, n in zip(batch.sequences, batch.num_tokens, strict=True):
+            sequence.read(1 if batch.drafts else n)
         self._take(batch, output)
         if batch.prompts:
             batch.end()  # that of the decoding sequences goes on
@@ -102,23 +102,39 @@ class Loop:
             return
         try:
             ids, best = choices.read()
-            batch.recent.add(output.states, choices.logits, choices.mean_rows)
+            if not batch.drafts:
+                batch.recent.add(output.states, choices.logits, choices.mean_rows)
         except Exception as error:  # memory may be too short
             for sequence in batch.speakers:
                 sequence.fail(error)
             return
+        taken: list[int] = []
         for i, (sequence, id, argmax) in enumerate(zip(batch.speakers, ids, best, strict=True)):
-            if sequence.error:
+            if sequence.error or not batch.holds(i, taken):
                 continue
             try:
                 if id == -1:
                     raise _not_finite(sequence)
                 self._remember(batch, sequence)
-                sequence.keep(id, argmax, choices.effects.get(i))
+                if batch.before[i]:
+                    sequence.read(1)
+                sequence.keep(id, argmax, choices.effect(i, id, argmax))
+                taken.append(i)
             except Exception as error:  # not finite, or raised by a listener: it ends only its own request
                 sequence.fail(error)
+        if batch.drafts:
+            self._accept(batch, output, choices.logits, taken)
         if batch.recent.full:
             batch.settle()
+
+    def _accept(self, batch: Batch, output: StepOutput, logits: torch.Tensor, taken: abc.Sequence[int]) -> None:
+        """Record the positions of a checked batch that hold, and how many of the proposed tokens they are."""
+        try:
+            batch.recent.add(output.states, logits, owners={i: batch.owners[i] for i in taken})
+        except Exception as error:  # memory may be too short
+            for sequence in batch.sequences:
+                sequence.fail(error)
+        self.scheduler.learn(batch, taken)
 
     def _remember(self, batch: Batch, sequence: Sequence) -> None:
         """Cache a prompt that was read to its end, and gave finite values."""

@@ -149,16 +149,28 @@ class Recent:
         self._states: list[Mapping[int, torch.Tensor]] = []
         self._logits: list[torch.Tensor] = []
         self._mean_rows: list[Sequence[Means]] = []
+        self._owners: list[Sequence[int]] = []
         self._queued = self._waiting = 0
 
-    def add(self, states: Mapping[int, torch.Tensor], logits: torch.Tensor, mean_rows: Sequence[Means] = ()) -> None:
-        """Take a pass: states (b, H) by layer, logits (b, V), and the means of some rows, the same in each pass."""
-        self._states.append({layer: states[layer] for layer in self._layers})
+    def add(
+        self,
+        states: Mapping[int, torch.Tensor],
+        logits: torch.Tensor,
+        mean_rows: Sequence[Means] = (),
+        owners: Mapping[int, int] | None = None,
+    ) -> None:
+        """Take a pass: states (r, H) by layer, logits (r, V), and the means of some rows, the same in each pass.
+
+        `owners` has the recorders of the rows that count, in the order of their positions; None is a row for each.
+        """
+        rows = dict(enumerate(range(len(self._recorders)))) if owners is None else owners
+        self._owners.append(range(len(rows)) if owners is None else [*rows.values()])
+        self._states.append({layer: _rows(states[layer], [*rows]) for layer in self._layers})
         self._mean_rows.append(mean_rows)
         self._waiting += sum(means.weights.numel() for means in mean_rows)
         if self._counted:
-            whole = len(self._counted) == len(logits)
-            self._logits.append(logits if whole else logits[upload(self._counted, logits.device)])
+            counted = {*self._counted}
+            self._logits.append(_rows(logits, [row for row, owner in rows.items() if owner in counted]))
             self._waiting += self._logits[-1].numel()
 
     @property
@@ -191,39 +203,54 @@ class Recent:
                     self._pending.add([places[j] for j in open], rows, guesses)
         self._queued = len(self._mean_rows)
 
+    def _places(self, recorders: Sequence[int]) -> list[Sequence[int]]:
+        """Return, for each of some recorders, its rows among the rows of these recorders in all passes together."""
+        n = len(recorders)
+        if all(isinstance(owners, range) for owners in self._owners):
+            return [range(i, n * len(self._owners), n) for i in range(n)]
+        rows: dict[int, list[int]] = {i: [] for i in recorders}
+        owned = (owner for owners in self._owners for owner in owners if owner in rows)
+        for row, owner in enumerate(owned):
+            rows[owner].append(row)
+        return list(rows.values())
+
     def _give_states(self) -> None:
+        rows = self._places(range(len(self._recorders)))
         for name in self._layers:
-            block = torch.stack([states[name] for states in self._states]).cpu()
-            for i, each in enumerate(self._recorders):
+            block = torch.cat([states[name] for states in self._states]).cpu()
+            for each, at in zip(self._recorders, rows, strict=True):
                 for layer, known in each.layers.items():
                     if known == name:
-                        each.add(("states", layer), block[:, i])
+                        each.add(("states", layer), _rows(block, at))
 
     def _give_means(self) -> None:
         for group in zip(*self._mean_rows, strict=True):
             for key in group[0].rows:
-                self._give(group[0].at, ("means", key), torch.stack([means.rows[key] for means in group]))
+                rows = torch.stack([means.rows[key] for means in group])
+                self._give(group[0].at, ("means", key), rows.unbind(1))
             if k := max(self._recorders[i].record.sparse for i in group[0].at):
                 found = zip(*(largest(some, k) for some in _blocks([means.weights for means in group])), strict=True)
                 for i, parts in enumerate(found):
-                    self._give(group[0].at, ("largest", i), torch.cat(parts).unflatten(0, (len(group), -1)))
+                    self._give(group[0].at, ("largest", i), torch.cat(parts).unflatten(0, (len(group), -1)).unbind(1))
 
     def _give_statistics(self) -> None:
-        n, rows = len(self._logits), [self._recorders[i] for i in self._counted]
-        known = [(each.ids, self._starts[i]) for i, each in zip(self._counted, rows, strict=True)]
-        chosen = [ids[start + at] if start + at < len(ids) else 0 for at in range(n) for ids, start in known]
-        ids, top, found = upload(chosen, self._logits[0].device), max(each.record.top for each in rows), []
+        rows, chosen = self._places(self._counted), [0] * sum(map(len, self._logits))
+        for i, at in zip(self._counted, rows, strict=True):
+            for row, id in zip(at, self._recorders[i].ids[self._starts[i] :], strict=False):
+                chosen[row] = id
+        ids, top = upload(chosen, self._logits[0].device), max(self._recorders[i].record.top for i in self._counted)
+        found = []
         for block in _blocks(self._logits):
             found.append(sampling.moments(block, ids[: len(block)], top))
             ids = ids[len(block) :]
         joined = map(torch.cat, zip(*found, strict=True))
         for i, part in enumerate(sampling.statistics_of(*joined)):
-            self._give(self._counted, ("stats", i), part.unflatten(0, (n, len(rows))))
+            self._give(self._counted, ("stats", i), [_rows(part, at) for at in rows])
 
-    def _give(self, at: Sequence[int], part: Part, block: torch.Tensor) -> None:
-        """Give recorders their rows of (n, g, ...), as far as each records them."""
+    def _give(self, at: Sequence[int], part: Part, blocks: Sequence[torch.Tensor]) -> None:
+        """Give recorders their rows (n, ...), as far as each records them."""
         name, which = part
-        for i, rows in zip(at, block.unbind(1), strict=True):
+        for i, rows in zip(at, blocks, strict=True):
             each = self._recorders[i]
             if name == "means":
                 if which in each.tables:
@@ -235,10 +262,17 @@ class Recent:
                 each.add(part, rows[:, : each.record.top] if which else rows)
 
 
+def _rows(block: torch.Tensor, at: Sequence[int]) -> torch.Tensor:
+    """Return some rows of (r, ...): a view if they are all of them, or evenly spaced."""
+    if isinstance(at, range):
+        return block[at.start : at.stop : at.step]
+    return block if len(at) == len(block) else block[upload(at, block.device)]
+
+
 def _blocks(passes: Sequence[torch.Tensor]) -> Iterator[torch.Tensor]:
     """Yield the rows (b, V) of passes in order, on a CPU a few at a time so that results stay in its cache."""
-    rows, size = passes[0].shape
-    on_cpu, several = passes[0].device.type == "cpu", max(CACHED // (rows * size), 1)
+    rows, size = passes[0].shape  # a pass that checks proposed tokens may have more or fewer
+    on_cpu, several = passes[0].device.type == "cpu", max(CACHED // (max(rows, 1) * size), 1)
     together = several if on_cpu or several == 1 else len(passes)
     for i in range(0, len(passes), together):
         tensor = torch.cat([*passes[i : i + together]]) if together > 1 else passes[i]

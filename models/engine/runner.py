@@ -57,6 +57,8 @@ class Runner:
                     cache.insert(slot, column, piece, start, network.rotary)
             reading = self._prompts(batch, cache)
             seen = network.forward(reading, batch.layers, changes_of(batch, reading.inputs.shape[1]))
+        elif batch.drafts:
+            seen = network.forward(self._check(batch, cache), batch.layers)
         else:
             seen = network.step(self._step(batch, cache, ahead), batch.layers)
         if not batch.chosen:
@@ -90,6 +92,8 @@ class Runner:
     def _places(self, batch: Batch) -> slice | torch.Tensor | None:
         """Return the rows of a pass that are chosen for; None for all."""
         n = len(batch.chosen)
+        if batch.drafts:  # the pass returned no others
+            return None
         if n == len(batch.sequences):
             return slice(n) if self._exact or self._network.uses_cuda_graphs else None
         places = {id(each): i for i, each in enumerate(batch.sequences)}
@@ -120,6 +124,22 @@ class Runner:
             plain=not self._exact and not any(pads) and not any(each.filled or each.to_paste for each in sequences),
             hidden=hidden_columns(sequences, whole_rounds(end) if self._exact else end, device),
             sight=last_columns(sequences, read, n, device),
+        )
+
+    def _check(self, batch: Batch, cache: KVCache) -> Reading:
+        """Return the last token of each sequence and those that are proposed behind it, with padding behind these."""
+        sequences, n, device = batch.sequences, max(batch.num_tokens), self._network.device
+        inputs = [[each.next_id, *draft.ids] for each, draft in zip(sequences, batch.drafts, strict=True)]
+        read = [[*range(each.filled, each.filled + len(ids))] for each, ids in zip(sequences, inputs, strict=True)]
+        pads, end = [n - len(ids) for ids in inputs], max(at[-1] for at in read) + 1
+        return Reading(
+            upload([ids + [0] * pad for ids, pad in zip(inputs, pads, strict=True)], device),
+            upload([at + [0] * pad for at, pad in zip(read, pads, strict=True)], device),
+            upload([at + [cache.columns] * pad for at, pad in zip(read, pads, strict=True)], device),
+            torch.arange(end, device=device),
+            cache.window(0, len(sequences)),
+            hidden=hidden_columns(sequences, end, device),
+            selected=upload([n * i + j for i, ids in enumerate(inputs) for j in range(len(ids))], device),
         )
 
     def _step(self, batch: Batch, cache: KVCache, ahead: int) -> Reading:

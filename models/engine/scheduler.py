@@ -8,7 +8,7 @@ last decoding one, and that one by the last sequence.
 from __future__ import annotations
 
 import logging
-from collections import abc, deque
+from collections import Counter, abc, deque
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -16,6 +16,7 @@ from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.core.text import amount
 from sottovoce.models.engine.batch import Batch
 from sottovoce.models.engine.cache import ROUND, CacheManager, Limits, chain
+from sottovoce.models.engine.lookup import Costs, Draft, drafts
 from sottovoce.models.engine.recorder import Pending
 from sottovoce.models.engine.request import Reply, Request
 from sottovoce.models.engine.sequence import Sequence, let_go
@@ -49,6 +50,10 @@ class Statistics:
     """Sequences summed over all steps: stepped / steps is the mean width."""
     widest: int = 0
     """The largest number of sequences that decoded together."""
+    proposed: int = 0
+    """Tokens that were proposed by lookup, and checked in a step."""
+    accepted: int = 0
+    """Those of them that were drawn: (stepped + accepted) / stepped is the number of tokens a step."""
     restarts: int = 0
     """Requests that were restarted because memory ran out or a pass failed."""
     cache: int = 0
@@ -75,6 +80,9 @@ class Scheduler:
         self._prompts_next = True
         self._most, self._passes_since_failure = limits.slots, 0
         """Maximum number of sequences at a time, lower for a while after memory ran out; and the passes since then."""
+        self.costs = Costs.of(network)
+        """The time of passes that check proposed tokens."""
+        self._looks_up = limits.lookup and not limits.exact and not network.attention.alone
         self._suspects: set[Sequence] = set()
         """Sequences of which one caused a failed pass: until all have ended, one runs at a time."""
 
@@ -93,15 +101,36 @@ class Scheduler:
         self._prompts_next = not prompts
         if prompts:
             return self._prompts()
-        self._steps = self._steps or Batch(self.running[: self.decoding], self._pending)
-        return self._steps
+        steps = self._steps = self._steps or Batch(self.running[: self.decoding], self._pending)
+        proposed = self._drafts(steps)
+        if not proposed:
+            return steps
+        steps.hand_over()
+        return Batch(steps.sequences, self._pending, drafts=proposed, recent=steps.recent)
+
+    def _drafts(self, steps: Batch) -> list[Draft]:
+        """Return the tokens to check behind the last of each decoding sequence; [] for a plain step."""
+        tokens = steps.open and all(each.next_row is None for each in steps.sequences)
+        if not self._looks_up or not tokens or self._network.hooked:
+            return []
+        return drafts(steps.sequences, self.costs)
+
+    def learn(self, batch: Batch, taken: abc.Sequence[int]) -> None:
+        """Note how many of the proposed tokens were those that were drawn."""
+        counts = Counter(batch.owners[i] for i in taken)
+        for i, (sequence, draft) in enumerate(zip(batch.sequences, batch.drafts, strict=True)):
+            accepted = max(counts[i] - 1, 0)
+            sequence.lookup.learn(len(draft.ids), accepted)
+            self._statistics.proposed += len(draft.ids)
+            self._statistics.accepted += accepted
 
     def steady(self, batch: Batch) -> bool:
         """Return True if the next pass has the same sequences, unless one of them stops with the tokens of this one."""
         same = batch is self._steps and batch.foreseen and len(self.running) == self.decoding
         full = not self.waiting or self.decoding >= self._most
         same_model = self._network.version == self._version and not self._network.hooked
-        return same and full and same_model and all(each.goes_on for each in self.running)
+        goes_on = same and full and same_model and all(each.goes_on for each in self.running)
+        return goes_on and not self._drafts(batch)
 
     def end_steps(self) -> None:
         """Give the decoding sequences what was recorded, before any of them leaves its place."""

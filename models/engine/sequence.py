@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.models.engine.cache import KVCache
 from sottovoce.models.engine.grammar import Chosen, Effect, Free, Grammar, constraint_of
+from sottovoce.models.engine.lookup import Draft, Lookup
 from sottovoce.models.engine.recorder import Pending, Recorder
 from sottovoce.models.engine.request import Cached, Finish, KeysValues, Origin, Reply, Request, Usage, id_keys, row_keys
 from sottovoce.models.engine.sampling import Uniforms
@@ -80,6 +81,7 @@ class Sequence:
         self._own_table, self._shown = pending.table.key, 0
         tables = (pending.table.key, *(each.key for each in feed.tables)) if feed.kind == "mean" else ()
         self.recorder = Recorder(record, pending, last_layer if record.final_norm else None, tables)
+        self.lookup = Lookup(self.request.prompt)
 
     def settle(self, ended: Reply | SottovoceError | None) -> None:
         """Set the future's result, or notify callers that wait for several futures that it was cancelled."""
@@ -152,9 +154,20 @@ class Sequence:
         """Return the uniform number for drawing the next token, or one that comes `ahead` tokens after it."""
         return self._uniforms.at(self.n + ahead) if self.request.sampling.temperature > 0 else 0.0
 
-    def mask(self) -> Mask | None:
-        """Return the tokens that its format allows next; None if all are allowed or the next one is forced."""
-        return None if self.constraint is None else self.constraint.mask()
+    def follow(self, ids: abc.Sequence[int]) -> Draft:
+        """Return proposed tokens up to the first that would end the reply, or that its format does not write."""
+        state, states = self.constraint, [self.constraint]
+        for n, id in enumerate(ids):
+            if id in self._stop_ids:
+                break
+            if state is not None:
+                left = self.request.stop.max_new - self.n - n
+                effect = state.next(Chosen(id, None, False, [*self.ids, *ids[:n]], left))
+                if effect.id != id or effect.finish:
+                    break
+                state = effect.then
+            states.append(state)
+        return Draft(tuple(ids[: len(states) - 1]), states)
 
     def may_average(self, mask: Mask | None) -> bool:
         """Return True if a mean may be fed next: within a format only in the middle of a text."""
@@ -222,7 +235,7 @@ class Sequence:
             return
         self.next_id, self.next_row = id, None
         if effect is not None:
-            self.constraint = effect.then
+            self.constraint, self.next_id = effect.then, id if effect.id is None else effect.id
             kept, self.finish = effect.id is not None, effect.finish
         elif self._stops(id, best):
             kept, self.finish = self.request.stop.keep, "stop"
@@ -230,7 +243,7 @@ class Sequence:
             kept = True
         if kept:
             self.n += 1
-            self.recorder.ids.append(id)
+            self.recorder.ids.append(self.next_id)
         if self.reads_along:
             self.finish = self.finish or self._cut()
         if self.finish is None and self.n >= self.request.stop.max_new:

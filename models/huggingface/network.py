@@ -1,4 +1,4 @@
-"""The forward pass of a Hugging Face causal LM over a KV cache: inputs, masks, hooks; logits at the last position."""
+"""The forward pass of a Hugging Face causal LM over a KV cache: inputs, masks, hooks; logits where they are wanted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from sottovoce.models.huggingface.cuda_graphs import CudaGraphs, Shape
 from sottovoce.models.huggingface.devices import without_cudnn
 from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.family import Attention, Mask, cache_argument
+from sottovoce.models.huggingface.grouped_attention import grouped
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
 from sottovoce.models.huggingface.packed_weights import parameters_of
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pages, Pass, Reading, kinds_of
@@ -131,13 +132,17 @@ class Network:
         """
         states: dict[int, torch.Tensor] = {}
 
+        def outputs(hidden: torch.Tensor) -> torch.Tensor:
+            selected = reading.selected
+            return hidden[:, -1] if selected is None else hidden.flatten(0, 1)[selected.to(hidden.device)]
+
         def keep(layer: int, hidden: torch.Tensor) -> None:
-            states[layer] = hidden[:, -1].clone()  # (b, H); a view would keep the whole prompt in memory
+            states[layer] = outputs(hidden).clone()  # (r, H); a view would keep the whole prompt in memory
 
         def last(_head: nn.Module, inputs: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
             if FINAL in layers:
                 keep(FINAL, inputs[0])
-            return (inputs[0][:, -1:].contiguous(),)  # of a view, torch makes one product for each sequence
+            return (outputs(inputs[0])[:, None].contiguous(),)  # of a view, torch makes one product for each sequence
 
         with self._lock, ExitStack() as stack:
             for layer, hidden in reading.hidden.items():
@@ -148,6 +153,8 @@ class Network:
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
             if reading.inputs.shape[1] > 1 and self.device.type == "cuda":
                 stack.enter_context(without_cudnn())
+            if reading.selected is not None:  # a few queries of each sequence
+                stack.enter_context(grouped(self.model))
             if FINAL in layers or reading.inputs.shape[1] > 1:
                 stack.callback(self.head.register_forward_pre_hook(last).remove)
             logits: torch.Tensor = self.model(**self._arguments(reading), use_cache=True).logits
@@ -225,7 +232,7 @@ class Network:
         if not reading.plain or self.attention.masks_all(end):
             arguments["attention_mask"] = self._mask(reading)
         if "logits_to_keep" in self._accepts:
-            arguments["logits_to_keep"] = 1
+            arguments["logits_to_keep"] = 1 if reading.selected is None else 0  # 0: all, of which a hook takes some
         if "position_ids" in self._accepts:  # alibi families count positions from the mask
             arguments["position_ids"] = reading.positions
         return arguments

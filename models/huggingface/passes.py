@@ -39,6 +39,8 @@ class Reading:
     """Columns (b, c) that a layer must not see, by layer."""
     sight: Mapping[int, torch.Tensor] = field(default_factory=dict)
     """The last columns (b, n) that queries see in layers of `hidden`, if it is not their own position, by layer."""
+    selected: torch.Tensor | None = None
+    """The queries that are wanted, (r,) of all b * n in order; None for the last of each sequence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +48,9 @@ class Pass:
     """The results of a forward pass."""
 
     logits: torch.Tensor
-    """Logits at the last position, over the tokenizer's vocabulary: (b, V) float32."""
+    """Logits at the wanted positions, over the tokenizer's vocabulary: (r, V) float32."""
     states: Mapping[int, torch.Tensor]
-    """The state (b, H) of the last position, by layer."""
+    """The states (r, H) of these positions, by layer."""
 
 
 @dataclass(frozen=True)

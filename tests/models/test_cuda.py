@@ -144,7 +144,7 @@ def test_a_captured_step_serves_smaller_ones_for_a_while(feed: Feed) -> None:
     loaded, asked = tiny_loaded(sharp=CALM), steps(feed, Sampling(1.0 if feed.kind == "mean" else 0.0))
     network = Capturing(loaded.model, VOCABULARY)
     long = replace(asked[0], stop=replace(asked[0].stop, max_new=3 * PATIENCE, ids=()))
-    found = Engine(network, loaded.tokenizer, reuse=False).run_all([*asked, long])
+    found = Engine(network, loaded.tokenizer, reuse=False, lookup=False).run_all([*asked, long])
 
     graphs = network._cuda_graphs
     assert len(graphs.usual) <= 2 * WARM * len({rows for rows, _ in graphs.usual})
