@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.decoding import generate
+from benchmarks.decoding import FIRST, generate
 from benchmarks.measuring import Options, Run, Table, as_published, interleaved, times, with_engine
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
@@ -36,6 +36,8 @@ SETTINGS = Debate(agents=2, rounds=3)
 IN_TURN = 4  # sequential debates of a model with real weights: each takes half a minute
 PROTOCOLS = ("nl", "cipher", "sde", "hidden")
 PAPERS = "the papers' way"
+PLAIN = "without lookup decoding"
+ALONE = 8  # requests of a round that run one after another
 AGAINST = {
     "in turn": "one debate after another",
     PAPERS: "one debate and one reply after another, nothing reused, by transformers' own modules",
@@ -71,13 +73,17 @@ def tables(options: Options) -> Iterator[Table]:
         runs: dict[str, Run] = {
             "together": partial(_run_debates, options.loaded, n, threads=threads),
             "in turn": partial(_run_debates, options.loaded, few, threads=1, together=False),
-            PAPERS: partial(_run_debates, as_papers, few, together=False, threads=1, max_batch=1, reuse=False),
+            PAPERS: partial(
+                _run_debates, as_papers, few, together=False, threads=1, max_batch=1, reuse=False, lookup=False
+            ),
+            PLAIN: partial(_run_debates, options.loaded, n, threads=threads, lookup=False),
         }
         milliseconds = interleaved(runs, min(options.repeats, 3), options.clock, warm=int(options.loaded.network.small))
         name = f"{n} together, torch threads: {threads}"
         for rival, aim in (("in turn", "3x on two threads"), (PAPERS, "8x")):
             speed = milliseconds.speed("together", rival) * n / few
             table.add(f"{name}, against {AGAINST[rival]}, one thread", times(speed), aim)
+        table.add(f"{name}, against the same {PLAIN}", times(milliseconds.speed("together", PLAIN)))
         for each, debates in (("together", n), ("in turn", few), (PAPERS, few)):
             table.add(
                 f"seconds a debate: {each}, torch threads: {threads}", f"{milliseconds.median(each) / debates:.2f}"
@@ -86,6 +92,43 @@ def tables(options: Options) -> Iterator[Table]:
         size, tokens = payload(options.loaded, protocol)
         table.add(f"payload of a message: `{protocol}`", f"{size:,.0f} bytes, {tokens:.0f} tokens")
     yield table
+    yield _lookups(options)
+
+
+def _lookups(options: Options) -> Table:
+    """Return the tokens a step, and the speed against that without lookup decoding, by round and batch size."""
+    sizes, table = options.batches or options.some(1, 8, 32), Table()
+    table.add("lookup decoding by round, prompts aside", *(f"batch {size}" for size in sizes), "aim")
+    rounds = _spoken(options, -(-max(*sizes, ALONE) // SETTINGS.agents))
+    for number, requests in enumerate(rounds, 1):
+        found = [_looked_up(options, requests[: max(size, ALONE)], size) for size in sizes]
+        aim = "0.98x" if number == 1 else "2.2x, 1.6x"
+        table.add(f"round {number}, against the same {PLAIN}", *(times(speed) for speed, _ in found), aim)
+        table.add(f"round {number}, tokens a step", *(f"{tokens:.2f}" for _, tokens in found))
+    return table
+
+
+def _spoken(options: Options, debates: int) -> list[list[Request]]:
+    """Return the requests of debates by round: prompts grow from round to round."""
+    loaded = with_engine(options.loaded, kind=Listening, threads=options.threads)
+    _run_batch(loaded, "nl", debates, options.most(TOKENS), SETTINGS)
+    assert isinstance(loaded.engine, Listening), "as made"
+    requests = sorted((each for each in loaded.engine.submitted if each.form is None), key=lambda each: each.length)
+    n = SETTINGS.agents * debates
+    return [requests[n * i : n * (i + 1)] for i in range(SETTINGS.rounds)]
+
+
+def _looked_up(options: Options, requests: list[Request], size: int) -> tuple[float, float]:
+    """Return how many times as fast replies are with lookup decoding, beyond their first tokens; and tokens a step."""
+    fresh = partial(with_engine, options.loaded, max_batch=size, threads=options.threads, reuse=False)
+    engines = {name: fresh(lookup=name != PLAIN).engine for name in ("with", PLAIN)}
+    begun = [replace(each, stop=replace(each.stop, max_new=1)) for each in requests]
+    runs: dict[str, Run] = {name: partial(engine.run_all, requests) for name, engine in engines.items()}
+    runs |= {f"{name}{FIRST}": partial(engine.run_all, begun) for name, engine in engines.items()}
+    warm = int(options.loaded.network.small)
+    speed = interleaved(runs, min(options.repeats, 3), options.clock, warm=warm).beyond(FIRST).speed("with", PLAIN)
+    counts = engines["with"].statistics
+    return speed, 1 + counts.accepted / max(counts.stepped, 1)
 
 
 def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
@@ -117,17 +160,25 @@ BATCHED = ("nl", "cipher", "sde")
 RIVAL = "`transformers.generate`"
 
 
-class Unending(Engine):
-    """An engine whose replies always have the maximum length; it records its requests."""
+class Listening(Engine):
+    """An engine that records its requests."""
 
     def __init__(self, *arguments: Any, **limits: Any) -> None:  # Any: as an engine's own
         super().__init__(*arguments, **limits)
         self.submitted: list[Request] = []
 
     def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
+        """Queue and record the request."""
+        self.submitted.append(request)
+        return super().submit(request, on_text)
+
+
+class Unending(Listening):
+    """An engine whose replies always have the maximum length."""
+
+    def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
         """Queue the request without its stop ids and stop texts."""
-        self.submitted.append(replace(request, stop=replace(request.stop, ids=(), texts=())))
-        return super().submit(self.submitted[-1], on_text)
+        return super().submit(replace(request, stop=replace(request.stop, ids=(), texts=())), on_text)
 
 
 def batches(options: Options) -> Iterator[Table]:
@@ -158,7 +209,7 @@ def _ratio(rates: dict[str, tuple[str, str]], name: str, against: str) -> str:
 def _measured(options: Options, rows: int) -> dict[str, tuple[str, str]]:
     """Return the tokens per second and the MB per row (empty on a CPU) of each rival."""
     longest = options.most(TOKENS, 4)
-    fresh = with_engine(options.loaded, kind=Unending, max_batch=rows, threads=options.threads)
+    fresh = with_engine(options.loaded, kind=Unending, max_batch=rows, threads=options.threads, lookup=False)
     runs = {f"`{name}`": partial(_run_batch, fresh, name, rows // 2, longest) for name in BATCHED}
     rounds, published = _rounds(options.loaded, rows, longest), as_published(options.loaded)
     runs[RIVAL] = partial(_generate, published, rounds)
@@ -181,10 +232,10 @@ def _rated(options: Options, run: Callable[[], object], rows: int, tokens: int) 
     return f"{tokens / seconds:.0f}", peak
 
 
-def _run_batch(loaded: LoadedModel, protocol: str, debates: int, longest: int) -> None:
+def _run_batch(loaded: LoadedModel, protocol: str, debates: int, longest: int, settings: Debate = EQUAL) -> None:
     """Run concurrent debates on an engine with an empty prefix cache."""
     loaded.engine.close()
-    with debating(loaded, protocol, EQUAL, longest) as graph:
+    with debating(loaded, protocol, settings, longest) as graph:
         asyncio.run(graph.abatch(questions(debates), {"recursion_limit": STEPS}))
     loaded.engine.close()
 

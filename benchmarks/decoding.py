@@ -24,7 +24,7 @@ NEW, NEW_OF_REAL = 64, 32  # tokens per reply; no stop ids, so that every rival 
 SHORTEST, LONGEST = 40, 120  # tokens of the prompts, evenly spaced
 BATCHES, LARGE_BATCHES = (1, 8, 32), (1, 8, 32, 64)
 LARGE = 1_000_000_000  # parameters; larger models also run the larger batches
-KEEPING = "`nl` with statistics"
+KEEPING, LOOKUP = "`nl` with statistics", "`nl` with lookup decoding"
 CIPHERS = {f"`cipher` at {temperature}": temperature for temperature in (0.175, 0.35, 0.7)}  # 0.7: the models' own
 FIRST = ", the first token"
 """Suffix of a rival's name for the same requests with one new token: the time of their prompts."""
@@ -79,7 +79,7 @@ def generate(
 
 def tables(options: Options) -> Iterator[Table]:
     """Yield ratios by batch size, with their aims; prefixes are not reused, since repeats send the same requests."""
-    loaded = with_engine(options.loaded, threads=options.threads, reuse=False)
+    loaded = with_engine(options.loaded, threads=options.threads, reuse=False, lookup=False)
     size, published = parameters_of(loaded.model), as_published(loaded)
     batches = options.batches or options.some(*(LARGE_BATCHES if size >= LARGE else BATCHES))
     new = options.most(NEW if loaded.network.small else NEW_OF_REAL)
@@ -115,6 +115,7 @@ def _ratios(loaded: LoadedModel, caches: list[str]) -> Iterator[tuple[str, str, 
     against = "`nl` against `transformers.generate`, the faster of its caches"
     aim = "1.3x, 1.1x, 1.0x" if loaded.network.small else "1.05x, 1.15x, 1.2x"
     yield against, aim, lambda times_of: times(min(times_of.speed("`nl`", name) for name in caches))
+    yield f"{LOOKUP} against `nl`", "0.98x", lambda times_of: times(times_of.speed(LOOKUP, "`nl`"))
     yield "cost of statistics per token", "3 %", lambda times_of: percent(1 / times_of.speed(KEEPING, "`nl`") - 1)
     for name, temperature in CIPHERS.items():
         ratio = partial(lambda name, times_of: times(times_of.speed(name, KEEPING)), name)
@@ -138,4 +139,5 @@ def _rivals(loaded: LoadedModel, published: LoadedModel, batch: int, new: int) -
             theirs[name] = run
         except Exception as error:  # on a GPU a static cache needs a compiler
             print(f"{name} is left out: {type(error).__name__}: {error}", file=sys.stderr)
-    return theirs | {name: partial(loaded.engine.run_all, times_of) for name, times_of in ours.items()}
+    runs: dict[str, Run] = {name: partial(loaded.engine.run_all, asked) for name, asked in ours.items()}
+    return theirs | runs | {LOOKUP: partial(loaded.engine.twin(lookup=True).run_all, bare)}

@@ -30,6 +30,7 @@ from sottovoce.models import Cached, Ids, LoadedModel, Request, Stop
 from sottovoce.models.engine import sequence
 from sottovoce.models.engine.cache import Limits
 from sottovoce.models.engine.grammar import grammar_of
+from sottovoce.models.engine.lookup import MAX_PROPOSED, Costs
 from sottovoce.models.engine.loop import Loop
 from sottovoce.models.engine.scheduler import Statistics
 from sottovoce.models.huggingface.layers import Change
@@ -76,6 +77,8 @@ class Case:
     stats: bool = False
     form: bool = False
     stream: bool = False
+    lookup: bool = False
+    """Look proposals up, of which none is checked."""
 
 
 def cases(loaded: LoadedModel) -> dict[str, Case]:
@@ -96,6 +99,7 @@ def cases(loaded: LoadedModel) -> dict[str, Case]:
     with_stats = {f"{name}, statistics": replace(plain[name], stats=True) for name in some}
     with_form = {"`nl`, a form": replace(plain["`nl`"], form=True)}  # a mean's nearest token may have a quote
     streamed = {f"{name}, streamed": replace(plain[name], stream=True) for name in some[:2]}
+    plain["`nl`, proposals looked up"] = Case(nl, lookup=True)
     return plain | with_stats | with_form | streamed
 
 
@@ -134,7 +138,8 @@ def decoding_loop(
 ) -> Loop:
     """Return a loop that has read all prompts and made `warm` steps; `steps` more are left."""
     memory = (1 if loaded.network.device.type == "cpu" else 24) << 30
-    loop = Loop(loaded.network, Limits(rows, memory=memory, reuse=False), Statistics())
+    loop = Loop(loaded.network, Limits(rows, memory=memory, reuse=False, lookup=case.lookup), Statistics())
+    loop.scheduler.costs = Costs((1, 0), (MAX_PROPOSED + 2, 0, 0), rows * (MAX_PROPOSED + 1))
     loop.scheduler.waiting.extend(_sequence(loaded, case, i, prompt, steps + 3 * warm) for i in range(rows))
     while loop.scheduler.waiting or loop.scheduler.decoding < len(loop.scheduler.running):
         loop.step()
