@@ -13,15 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sottovoce.models.engine.grammar import Constraint
 from sottovoce.models.engine.request import Ids, Piece
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packed_weights import format_of
-
-if TYPE_CHECKING:
-    from sottovoce.models.engine import sequence
 
 MAX_PROPOSED = 8  # proposed tokens of a sequence in a pass
 NGRAMS = (4, 2)  # numbers of last tokens that are looked up, until they are found
@@ -131,18 +127,3 @@ class Costs:
             if (speed := (1 + gained / rows) * step / check) > best:
                 width, best = n, speed
         return width
-
-
-def drafts(sequences: Sequence[sequence.Sequence], costs: Costs) -> list[Draft]:
-    """Return what is proposed behind the last token of each sequence; [] if a plain step is better."""
-    proposed = [each.lookup.propose(each.recorder.ids, _room(each)) for each in sequences]
-    hopes = [(len(ids), chance) for ids, chance in proposed]
-    width = costs.width(hopes) if any(most for most, _ in hopes) else 0
-    found = [each.follow(ids[:width]) for each, (ids, _) in zip(sequences, proposed, strict=True)] if width else []
-    return found if any(draft.ids for draft in found) else []
-
-
-def _room(each: sequence.Sequence) -> int:
-    """Return how many tokens may be proposed: with the one that is drawn behind them, a reply is not too long."""
-    stop = each.request.stop
-    return 0 if stop.by == "argmax" or each.finish else min(stop.max_new - each.n - 1, MAX_PROPOSED)

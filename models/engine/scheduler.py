@@ -16,7 +16,7 @@ from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.core.text import amount
 from sottovoce.models.engine.batch import Batch
 from sottovoce.models.engine.cache import ROUND, CacheManager, Limits, chain
-from sottovoce.models.engine.lookup import Costs, Draft, drafts
+from sottovoce.models.engine.lookup import Costs, Draft
 from sottovoce.models.engine.recorder import Pending
 from sottovoce.models.engine.request import Reply, Request
 from sottovoce.models.engine.sequence import Sequence, let_go
@@ -113,7 +113,12 @@ class Scheduler:
         tokens = steps.open and all(each.next_row is None for each in steps.sequences)
         if not self._looks_up or not tokens or self._network.hooked:
             return []
-        return drafts(steps.sequences, self.costs)
+        proposed = [each.propose() for each in steps.sequences]
+        hopes = [(len(ids), chance) for ids, chance in proposed]
+        width = self.costs.width(hopes) if any(most for most, _ in hopes) else 0
+        pairs = zip(steps.sequences, proposed, strict=True)
+        drafts = [each.follow(ids[:width]) for each, (ids, _) in pairs] if width else []
+        return drafts if any(draft.ids for draft in drafts) else []
 
     def learn(self, batch: Batch, taken: abc.Sequence[int]) -> None:
         """Note how many of the proposed tokens were those that were drawn."""

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.models.engine.cache import KVCache
 from sottovoce.models.engine.grammar import Chosen, Effect, Free, Grammar, constraint_of
-from sottovoce.models.engine.lookup import Draft, Lookup
+from sottovoce.models.engine.lookup import MAX_PROPOSED, Draft, Lookup
 from sottovoce.models.engine.recorder import Pending, Recorder
 from sottovoce.models.engine.request import Cached, Finish, KeysValues, Origin, Reply, Request, Usage, id_keys, row_keys
 from sottovoce.models.engine.sampling import Uniforms
@@ -153,6 +153,11 @@ class Sequence:
     def uniform(self, ahead: int = 0) -> float:
         """Return the uniform number for drawing the next token, or one that comes `ahead` tokens after it."""
         return self._uniforms.at(self.n + ahead) if self.request.sampling.temperature > 0 else 0.0
+
+    def propose(self) -> tuple[abc.Sequence[int], float]:
+        """Return tokens that may come next, without the last that it has room for, and the chance of each."""
+        room = 0 if self._by_argmax or self.finish else self.request.stop.max_new - self.n - 1
+        return self.lookup.propose(self.recorder.ids, min(room, MAX_PROPOSED))
 
     def follow(self, ids: abc.Sequence[int]) -> Draft:
         """Return proposed tokens up to the first that would end the reply, or that its format does not write."""
