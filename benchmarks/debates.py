@@ -113,7 +113,9 @@ def _spoken(options: Options, debates: int) -> list[list[Request]]:
     loaded = with_engine(options.loaded, kind=Listening, threads=options.threads)
     _run_batch(loaded, "nl", debates, options.most(TOKENS), SETTINGS)
     assert isinstance(loaded.engine, Listening), "as made"
-    requests = sorted((each for each in loaded.engine.submitted if each.form is None), key=lambda each: each.length)
+    requests = sorted(
+        (each for each in loaded.engine.submitted if each.form is None), key=lambda request: request.length
+    )
     n = SETTINGS.agents * debates
     return [requests[n * i : n * (i + 1)] for i in range(SETTINGS.rounds)]
 

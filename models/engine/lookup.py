@@ -43,12 +43,12 @@ class Draft:
 
 
 class Lookup:
-    """What one sequence may say next: the tokens that followed its last ones the last time."""
+    """The tokens that a sequence may say next: those that followed its last ones the last time."""
 
     def __init__(self, prompt: Sequence[Piece]) -> None:
         """Keep the prompt; it is read at the first proposal."""
         self._prompt, self._ids = prompt, list[int]()
-        self._begun, self._accepted, self._checked = 0, 0.0, 0.0
+        self._prompt_length, self._accepted, self._checked = 0, 0.0, 0.0
         self._next: tuple[dict[Tokens, int], ...] = tuple({} for _ in NGRAMS)
         """Where the token is that followed some tokens the last time."""
 
@@ -56,9 +56,9 @@ class Lookup:
         """Return up to `most` tokens that may follow the prompt and the reply so far, and the chance of each."""
         if not self._ids:
             pieces = (piece.ids if isinstance(piece, Ids) else (LATENT,) * len(piece) for piece in self._prompt)
-            self._begun = sum(map(len, self._prompt))
+            self._prompt_length = sum(map(len, self._prompt))
             self._add([id for piece in pieces for id in piece])
-        self._add(said[len(self._ids) - self._begun :])
+        self._add(said[len(self._ids) - self._prompt_length :])
         for size, following in zip(NGRAMS, self._next, strict=True):
             at = following.get(tuple(self._ids[-size:])) if most > 0 else None
             if at is not None:
