@@ -24,7 +24,7 @@ NGRAMS = (4, 2)  # numbers of last tokens that are looked up, until they are fou
 MAX_COMPARED = 12  # tokens before a place that are compared: if so many are equal, nearly all that follow are
 LATENT = -1  # in place of a token: a position without one
 MAX_LOGITS = 1 << 25  # numbers: the largest logits of a pass that checks, 128 MB
-MIN_SPEEDUP = 1.03  # least speed-up that is worth a check
+MIN_SPEEDUP = 1.1  # least speed-up that is worth a check
 PRIOR_WEIGHT = 2.0  # proposed tokens: what is expected of a place counts as so many
 CHECK_DECAY, STEP_DECAY = (
     0.7,
