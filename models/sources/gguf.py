@@ -7,6 +7,7 @@ throughout keeps its dtype.
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
@@ -20,7 +21,7 @@ import gguf
 import numpy as np
 import torch
 import transformers
-from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, ReaderField
+from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, ReaderField, dequantize
 from numpy.typing import NDArray
 from tokenizers import pre_tokenizers
 from transformers import (
@@ -99,17 +100,28 @@ class Reader(GGUFReader):
 def dequantized(data: NDArray[Any], kind: GGMLQuantizationType) -> NDArray[Any]:
     """Return the values of a tensor, as `gguf.dequantize` has them, in half the time."""
     rows = data.reshape(-1, data.shape[-1])
-    values = _dequantize(rows.reshape(len(rows) // gcd(len(rows), JOINED), -1), kind)
+    values = dequantize(rows.reshape(len(rows) // gcd(len(rows), JOINED), -1), kind)
     return values.reshape(*data.shape[:-1], -1)
 
 
-# What transformers (5.23) takes from these modules for each file, or for each of a model's modules.
 _reader: Any = modeling_gguf_pytorch_utils  # Any: the bar is not part of its API
-_reader.tqdm = partial(_reader.tqdm, disable=True)  # transformers' own switch for bars does not reach it
-_package: Any = gguf  # Any: its names are replaced
-_package.GGUFReader = Reader
-_package.dequantize, _dequantize = dequantized, gguf.dequantize
-_package.get_tensor_name_map = cache(gguf.get_tensor_name_map)
+_reader.tqdm = partial(_reader.tqdm, disable=True)  # transformers' own switch for bars (5.23) does not reach it
+_converting = threading.Lock()
+
+
+@contextmanager
+def _quick_reading() -> Iterator[None]:
+    """Let transformers (5.23) find quicker functions in gguf, for the time of one conversion."""
+    quicker = {"GGUFReader": Reader, "dequantize": dequantized}
+    quicker["get_tensor_name_map"] = cache(gguf.get_tensor_name_map)  # asked again for each module of a model
+    with _converting:
+        names = vars(gguf)
+        original = {name: names[name] for name in quicker}
+        names.update(quicker)
+        try:
+            yield
+        finally:
+            names.update(original)
 
 
 def converted(file: Path, report: Report = lambda line: None) -> Path:
@@ -143,7 +155,7 @@ def convert(file: Path, folder: Path) -> tuple[str, str]:
     try:
         reader = Reader(file)
         kinds = {tensor.tensor_type.name for tensor in reader.tensors if len(tensor.shape) > 1}
-        with _alone(file) as at:
+        with _alone(file) as at, _quick_reading():
             tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(**at)
             # The narrowest dtype that represents the file's matrices exactly.
             dtype = HALF.get(" ".join(kinds), torch.float32)

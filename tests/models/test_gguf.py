@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 import torch
@@ -108,6 +109,14 @@ def test_a_file_is_read_as_gguf_reads_it(tmp_path: Path, kind: Kind) -> None:
         assert np.array_equal(dequantized(mine.data, mine.tensor_type), by_gguf(right.data, right.tensor_type)), (
             mine.name
         )
+
+
+def test_a_conversion_leaves_the_package_gguf_as_it_was(tmp_path: Path, cache: Path) -> None:
+    # Others in the process read files with it too, and ours skips fields.
+    before = {**vars(gguf)}
+    converted(write_gguf(tmp_path / "tiny.gguf"))
+
+    assert vars(gguf) == before and gguf.GGUFReader is GGUFReader
 
 
 def test_the_conversions_used_least_recently_are_removed_beyond_a_limit(tmp_path: Path, cache: Path) -> None:
