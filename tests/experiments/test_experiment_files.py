@@ -21,6 +21,7 @@ SMALL = [path for path in FILES if path.stem not in ("channel_briefing", "channe
 ROWS = {
     "ecqa_test.csv": "ecqa_test_first100.csv",
     "aqua_test.jsonl": "aqua_test_first60.jsonl",
+    "gsm8k_test.jsonl": "gsm8k_test_first200.jsonl",
     "high_school_mathematics_test.csv": "mmlu_high_school_mathematics_first60.csv",
 }
 """As an experiment names them, and as the first rows of them are called."""
