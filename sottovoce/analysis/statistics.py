@@ -262,7 +262,7 @@ def _unanimous(value: float, n: int, unseen: float) -> Difference:
 def _wilson(share: float, n: float) -> tuple[float, float]:
     proportion = _imported("statsmodels.stats.proportion")
     low, high = proportion.proportion_confint(share * n, n, ALPHA, method="wilson")
-    return max(0.0, float(low)), min(1.0, float(high))
+    return (max(0.0, float(low)) if share > 0 else 0.0), min(1.0, float(high))  # 0 of n gives a low of 3e-18 there
 
 
 def check_installed() -> None:

@@ -62,6 +62,7 @@ def test_where_clusters_are_alike_or_one_there_is_no_interval(values: list[float
 
 def test_wilsons_interval_is_the_textbooks() -> None:
     assert limits(8, 10) == pytest.approx((0.4902, 0.9433), abs=5e-5)
+    assert share([0.0] * 74).low == 0 and share([1.0] * 74).high == 1  # not 3e-18, as a table once showed
 
 
 @pytest.mark.parametrize(("right", "questions"), SETTINGS[:1])
