@@ -24,12 +24,10 @@ NGRAMS = (4, 2)  # numbers of last tokens that are looked up, until they are fou
 MAX_COMPARED = 12  # tokens before a place that are compared: if so many are equal, nearly all that follow are
 LATENT = -1  # in place of a token: a position without one
 MAX_LOGITS = 1 << 25  # numbers: the largest logits of a pass that checks, 128 MB
-MIN_SPEEDUP = 1.1  # least speed-up that is worth a check
+MIN_SPEEDUP = 1.4  # least speed-up that is worth a check; in a batch the longest reply decides, not the mean
 PRIOR_WEIGHT = 2.0  # proposed tokens: what is expected of a place counts as so many
-CHECK_DECAY, STEP_DECAY = (
-    0.7,
-    0.95,
-)  # what earlier tokens count after a check, and after a step that could have been one
+CHECK_DECAY = 0.7  # what earlier tokens count after a check
+STEP_DECAY = 0.95  # what they count after a step that could have been a check
 Tokens = tuple[int, ...]
 
 

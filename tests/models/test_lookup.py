@@ -258,7 +258,7 @@ def test_the_width_is_that_with_the_most_tokens_for_the_time() -> None:
 
 
 def test_misses_end_the_proposals_and_a_while_later_they_are_tried_again() -> None:
-    lookup, costs = Lookup((Ids((1, 2, 3, 1, 2)),)), Costs((24, 2), (40, 0, 1), 1 << 10)
+    lookup, costs = Lookup((Ids((9, 1, 2, 3, 4, 5, 6, 7, 9, 1, 2, 3)),)), Costs((24, 2), (40, 0, 1), 1 << 10)
 
     def width() -> int:
         ids, chance = lookup.propose((), MAX_PROPOSED)
