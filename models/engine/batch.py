@@ -215,8 +215,8 @@ class Batch:
         assert state is not None, "asked only within a format"
         return state
 
-    def holds(self, i: int, taken: list[int]) -> bool:
-        """Return True if what a choice supposes is what its sequence has said; `taken` are the choices before it."""
+    def is_confirmed(self, i: int, taken: list[int]) -> bool:
+        """Return True if a sequence has said what a choice for it supposes; `taken` are the choices before."""
         if not self.before[i]:
             return True
         speaker = self.speakers[i]

@@ -92,11 +92,12 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Costs:
-    """The time of a pass, in any unit: a part that is the same for all, one of each row, one of each of its tokens."""
+    """The time of a pass, in any unit."""
 
     step: tuple[float, float]
-    """Of a plain step, whose rows have one token each."""
+    """The parts of a plain step, whose rows have one token each: for all, and for each row."""
     check: tuple[float, float, float]
+    """The parts of a pass that checks proposals: for all, for each row, and for each of its tokens."""
     most: int = 0
     """The largest number of tokens in a pass."""
 

@@ -110,7 +110,7 @@ class Loop:
             return
         taken: list[int] = []
         for i, (sequence, id, argmax) in enumerate(zip(batch.speakers, ids, best, strict=True)):
-            if sequence.error or not batch.holds(i, taken):
+            if sequence.error or not batch.is_confirmed(i, taken):
                 continue
             try:
                 if id == -1:

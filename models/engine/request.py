@@ -68,7 +68,7 @@ class Cached:
     turned: bool = True
     """Rotate the keys on to the positions where the piece stands; otherwise they keep their own rotations."""
     counts: tuple[int, ...] = ()
-    """How many of the first positions each of `layers` has, the rest being zeros; () if all have all."""
+    """Numbers of first positions that `layers` have, the rest being zeros; () if all have all."""
     causal: bool = True
     """False if layers that do not have all positions read the rest of the prompt under the left part of the mask of
     those that have them (KVComm's published code): a query sees as many positions after it as the layer lacks."""
@@ -257,7 +257,7 @@ class Request:
 
     @cached_property
     def sight(self) -> Mapping[int, int]:
-        """How many later positions of the prompt each position sees, by layer; 0 if a layer is not named."""
+        """The number of later positions of the prompt that each position sees, by layer; 0 if a layer is not named."""
         found: dict[int, int] = {}
         for _, piece in self.cached:
             if not piece.causal:

@@ -247,8 +247,7 @@ def _watched(command: list[str], folder: Path, size: int, arrived: Fraction) -> 
                     said = process.communicate(timeout=0.2)[1]
                     return process.returncode, said.decode(errors="replace")
                 with suppress(OSError):  # pip moves its files
-                    nbytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-                    arrived(min(nbytes / size, 1.0))
+                    arrived(min(nbytes_of(folder) / size, 1.0))
         finally:
             process.kill()  # an interrupted one; it does nothing to one that has ended
 

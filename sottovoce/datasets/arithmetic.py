@@ -12,13 +12,15 @@ from __future__ import annotations
 import hashlib
 import random
 import string
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
+from typing import TypeVar
 
 from sottovoce.nodes.question import Question
 
+Generated = TypeVar("Generated")
 Shape = tuple[str, ...]
 """The operators of an expression, from left to right."""
 Step = tuple[int, str, int, int]
@@ -88,7 +90,7 @@ def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99) -> 
 
 def questions(n: int, seed: int) -> list[Question]:
     """Return `n` different held-out arithmetic questions; equal arguments give equal questions."""
-    found = _unlike(random.Random(f"questions/{seed}"), partial(draw, top=TOP))
+    found = unlike(random.Random(f"questions/{seed}"), partial(draw, top=TOP), Expression.text)
     return _numbered(f"arithmetic/{seed}", islice(found, n))
 
 
@@ -110,7 +112,7 @@ MADE: dict[str, Callable[[random.Random], Expression]] = {
 
 def made_arithmetic(name: str, n: int, seed: int) -> list[Question]:
     """Return `n` different questions of one of `MADE`; equal arguments give equal questions."""
-    return _numbered(f"{name}/{seed}", islice(_unlike(random.Random(f"{name}/{seed}"), MADE[name]), n))
+    return _numbered(f"{name}/{seed}", islice(unlike(random.Random(f"{name}/{seed}"), MADE[name], Expression.text), n))
 
 
 def _numbered(id: str, expressions: Iterable[Expression]) -> list[Question]:
@@ -126,7 +128,7 @@ def split_knowledge(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed
     The solution uses all values. If there are more agents than letters, some agents know nothing.
     """
     made, make = [], partial(draw, shapes=SPLIT, top=20)
-    for i, expression in enumerate(islice(_unlike(random.Random(f"questions/{seed}"), make), n)):
+    for i, expression in enumerate(islice(unlike(random.Random(f"questions/{seed}"), make, Expression.text), n)):
         rng = random.Random(f"split/{seed}/{i}")
         names = rng.sample(string.ascii_lowercase, len(expression.operands))
         values = dict(zip(names, expression.operands, strict=True))
@@ -148,14 +150,16 @@ def deal(rng: random.Random, names: Sequence[str], agents: Sequence[str]) -> lis
     return [(agent, [name for name, holder in zip(names, holders, strict=True) if holder == agent]) for agent in agents]
 
 
-def _unlike(rng: random.Random, make: Callable[[random.Random], Expression]) -> Iterator[Expression]:
-    """Yield generated expressions without end, each only once."""
-    seen: set[Expression] = set()
+def unlike(
+    rng: random.Random, make: Callable[[random.Random], Generated], key: Callable[[Generated], Hashable]
+) -> Iterator[Generated]:
+    """Yield what `make` generates without end, each `key` only once."""
+    seen = set[Hashable]()
     while True:
-        expression = make(rng)
-        if expression not in seen:
-            seen.add(expression)
-            yield expression
+        generated = make(rng)
+        if key(generated) not in seen:
+            seen.add(key(generated))
+            yield generated
 
 
 def _answer(expression: Expression) -> Question:

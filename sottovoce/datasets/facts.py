@@ -16,10 +16,12 @@ know such words.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from sottovoce.datasets.arithmetic import unlike
 from sottovoce.nodes.question import Document, Question
 
 
@@ -177,25 +179,18 @@ def briefings(name: str, n: int, agents: Sequence[str] = ("agent_1", "agent_2"),
     of its own is nobody's birthplace. The facts are dealt in turn to all agents but the last, who knows nothing; a
     single agent knows all. The solution is the asked fact.
     """
-    return list(islice(_different(name, agents, seed), n))
+    draw = partial(_about_one_of, k=BRIEFINGS[name], agents=agents)
+    # By text: nobody's attribute is asked twice.
+    drawn = unlike(random.Random(f"{name}/{seed}"), draw, lambda question: question["question"])
+    return [{**question, "id": f"{name}/{seed}/{i}"} for i, question in enumerate(islice(drawn, n))]
 
 
-def _different(name: str, agents: Sequence[str], seed: int) -> Iterator[Question]:
-    """Yield questions with different texts: nobody's attribute is asked twice."""
-    rng, texts = random.Random(f"{name}/{seed}"), set[str]()
-    while True:
-        question = _about_one_of(f"{name}/{seed}/{len(texts)}", rng, BRIEFINGS[name], agents)
-        if question["question"] not in texts:
-            texts.add(question["question"])
-            yield question
-
-
-def _about_one_of(id: str, rng: random.Random, k: int, agents: Sequence[str]) -> Question:
+def _about_one_of(rng: random.Random, k: int, agents: Sequence[str]) -> Question:
     briefing = _facts(rng, k)
     attribute, known = briefing[rng.randrange(k)]
     facts = [each.fact.format(**of_fact) for each, of_fact in briefing]
     return Question(
-        id=id,
+        id="",
         question=attribute.question.format(**known),
         kind="number" if attribute.values == "numbers" else "text",
         target=known["value"],

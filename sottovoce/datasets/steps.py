@@ -12,11 +12,11 @@ a quarter.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
-from sottovoce.datasets.arithmetic import solution
+from sottovoce.datasets.arithmetic import solution, unlike
 from sottovoce.datasets.facts import FIRST, LAST, MORE, to_senders
 from sottovoce.nodes.question import Question
 
@@ -87,6 +87,7 @@ def steps(name: str, n: int, agents: Sequence[str] = ("agent_1", "agent_2"), see
     The facts are dealt in turn to all agents but the last, who knows nothing; a single agent knows all. No name occurs
     twice in a question.
     """
+    different = unlike(random.Random(f"{name}/{seed}"), STEPS[name], lambda drawn: drawn.question)
     kind = "number" if name == "briefing_sums" else "text"
     return [
         Question(
@@ -97,17 +98,8 @@ def steps(name: str, n: int, agents: Sequence[str] = ("agent_1", "agent_2"), see
             solution=drawn.solution,
             documents=to_senders(drawn.facts, agents),
         )
-        for i, drawn in enumerate(islice(_different(name, seed), n))
+        for i, drawn in enumerate(islice(different, n))
     ]
-
-
-def _different(name: str, seed: int) -> Iterator[Drawn]:
-    rng, texts = random.Random(f"{name}/{seed}"), set[str]()
-    while True:
-        drawn = STEPS[name](rng)
-        if drawn.question not in texts:
-            texts.add(drawn.question)
-            yield drawn
 
 
 def _people(rng: random.Random) -> list[str]:
