@@ -6,6 +6,8 @@ A reply is split where it enters. Its thoughts are kept and shown; nobody reads,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from sottovoce.core.any_types import Untyped
@@ -77,22 +79,78 @@ def _is_in(template: str, markers: Markers) -> bool:
     return marked and (first + rest).strip() in template
 
 
-_OPEN = (
-    r"<(?:think|thinking|thought|reasoning|seed:think)>|\[THINK\]|◁think▷|<\|channel>thought\n"
-    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)[^<\n]{0,80}<\|message\|>"
+_BEGIN = "<[◁&"
+"""The characters with which markers begin."""
+LONGEST_MARK = 120
+"""Characters of a marker of thoughts in a stream."""
+_LT, _GT = "(?:<|&lt;)", "(?:>|&gt;)"
+_TAG = "(?:think|thinking|thought|reasoning|seed:think)"
+_JSON = r"[^<\n]{0,80}(?:<\|constrain\|>\w{0,20}\s?)?<\|message\|>"
+
+
+class _Pair(NamedTuple):
+    """Patterns of the markers of a block of thoughts in a text."""
+
+    open: str
+    close: str
+    alone: bool = True
+    """True if the closing marker alone ends thoughts that the prompt opened."""
+
+
+_PAIRS = (
+    _Pair(f"{_LT}{_TAG}{_GT}", f"{_LT}/{_TAG}{_GT}"),
+    _Pair(f"{_LT}scratchpad{_GT}", f"{_LT}/scratchpad{_GT}", alone=False),
+    _Pair(f"{_LT}reflection{_GT}", f"{_LT}/reflection{_GT}", alone=False),
+    _Pair(r'<details type="reasoning"[^>\n]{0,200}>', "</details>", alone=False),  # Open WebUI
+    _Pair(r"\[THINK\]", r"\[/THINK\]"),
+    _Pair("◁think▷", "◁/think▷"),
+    _Pair(r"<\|channel>thought\n", r"<channel\|>"),
+    _Pair(  # Cohere
+        r"<\|START_THINKING\|>", r"<\|END_THINKING\|>(?:\s{0,9}<\|START_RESPONSE\|>)?|<\|START_RESPONSE\|>"
+    ),
+    _Pair(r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus
+    _Pair(  # OpenThinker
+        r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>(?:\s{0,9}<\|begin_of_solution\|>)?|<\|begin_of_solution\|>"
+    ),
+    _Pair(
+        rf"(?:<\|start\|>assistant[^<\n]{{0,80}})?<\|channel\|>(?:analysis|commentary){_JSON}",
+        rf"(?:<\|end\|>|<\|call\|>)?(?:<\|start\|>assistant)?<\|channel\|>final{_JSON}",
+    ),
+    _Pair("(?!)", r"\[BEGIN FINAL RESPONSE\]"),  # Apriel, whose prompt opens the thoughts
+    # Words without special tokens are markers at the beginning of a reply, and only both together.
+    _Pair(
+        r"\A\s{0,9}Here(?:'s| is) my thought process:(?=(?s:.*)Here(?:'s| is) my response:)",  # Granite 3.2
+        "Here(?:'s| is) my response:",
+        alone=False,
+    ),
+    _Pair(  # harmony, whose special tokens the server dropped
+        r"\A\s{0,9}(?-i:analysis(?=(?s:.*)assistant(?:final|commentary to=))|(?=assistantfinal))",
+        "(?-i:assistantfinal)",
+        alone=False,
+    ),
 )
-_CLOSE = (
-    r"</(?:think|thinking|thought|reasoning|seed:think)>|\[/THINK\]|◁/think▷|<channel\|>"
-    r"|(?:<\|end\|>)?(?:<\|start\|>assistant)?<\|channel\|>final<\|message\|>"
+AROUND = re.compile(
+    r"\A(?:<response>|<output>|<\|START_RESPONSE\|>|<\|begin_of_solution\|>)|(?:</response>|</output>|"
+    r"\[END FINAL RESPONSE\]|<\|END_RESPONSE\|>|<\|end_of_solution\|>|<\|(?:return|end|call|assistant_end)\|>)\Z",
+    re.IGNORECASE,
 )
-MARK = re.compile(f"(?P<open>{_OPEN})|{_CLOSE}", re.IGNORECASE)
-CLOSE = re.compile(_CLOSE, re.IGNORECASE)
-AROUND = re.compile(r"\A\s*<response>|</response>\s*\Z|<\|(?:return|end)\|>\s*\Z")
-"""Marks of the text itself: Granite's, and the end of a turn in harmony."""
-CODE = re.compile(
-    r"^[ \t]*(```+|~~~+)[^\n]*\n.*?^[ \t]*\1[ \t]*$|(?<!`)(`+)(?!`)[^`\n]+\2(?!`)", re.DOTALL | re.MULTILINE
+"""Marks of the text itself, and of the end of a turn."""
+MOST_AROUND = 4
+"""The number of such marks that a text may have."""
+FENCE = re.compile(r"^[ \t]*(```+|~~~+)([^\n]*)$", re.MULTILINE)
+NEAR = 400
+"""Characters of a line around a marker that tell whether it is quoted."""
+_WORDS = re.compile(r"[a-z,][ \t]+\Z"), re.compile(r"[ \t]+[a-z]|[.,;:)](?:\s|\Z)")
+"""The text before and behind a marker that a sentence mentions."""
+_QUOTES = "\"'“”\u2018\u2019«»"
+_UNKNOWN = re.compile(r"\s{0,9}<([a-z][\w:.-]{0,30})>", re.IGNORECASE)
+_OF_TEXT = re.compile(
+    r".*(?:answer|respon|final|output|result|solution|tool|function|call|action|code|json|message|vote|summary).*|"
+    r"[abipsu]|h[1-6]|[ou]l|li|t[rdh]|em|br|hr|sup|sub|pre|div|span|strong|table|html|body|head|details|blockquote|"
+    r"section|article|center|font|math|svg|xml|root|example|evidence|explanation|confidence|document|quote|passage",
+    re.IGNORECASE,
 )
-"""A block of code, or code within a line: markers in it are quoted."""
+"""Names of tags that do not mark thoughts."""
 
 
 class Said(NamedTuple):
@@ -102,39 +160,173 @@ class Said(NamedTuple):
     text: str
 
 
-def split(reply: str) -> Said:
+Own = tuple[str, str] | None
+"""The markers of a family that is not known, as `thinking_markers` names them."""
+
+
+@cache
+def _patterns(own: Own) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...]]:
+    """Return the pattern of all markers, in groups o0, c0, ..., and those of the closing ones."""
+    given = [_Pair(*(re.escape(marker.strip()) for marker in own))] if own else []
+    pairs = [*given, *_PAIRS]
+    groups = [f"(?P<o{i}>{pair.open})" for i, pair in enumerate(pairs)]
+    groups += [f"(?P<c{i}>{pair.close})" for i, pair in enumerate(pairs) if pair.alone]
+    begins = "" if own else rf"(?=[{re.escape(_BEGIN)}]|\A)"  # scanning is ten times as fast
+    closing = tuple(re.compile(pair.close, re.IGNORECASE) for pair in pairs)
+    return re.compile(f"{begins}(?:{'|'.join(groups)})", re.IGNORECASE), closing
+
+
+def split(reply: str, own: Own = None) -> Said:
     """Return the thoughts and the text of a reply; the text of a reply without markers is unchanged.
 
-    A closing marker alone ends thoughts that the prompt opened; an opening marker alone begins thoughts that were cut,
-    after which there is no text. Markers in code outside the thoughts are text.
+    A closing marker alone ends thoughts that the prompt opened; an opening marker alone, at the beginning of a line,
+    begins thoughts that were cut, after which there is no text. Markers in code outside the thoughts, and those that a
+    sentence mentions, are text. `own` are the markers of an unknown family.
 
     >>> split("<think>12 * 8 = 96</think>The answer is 96.")
     Said(thoughts='12 * 8 = 96', text='The answer is 96.')
     >>> split("so 96.</think>96"), split("<think>12 * 8")
     (Said(thoughts='so 96.', text='96'), Said(thoughts='12 * 8', text=''))
     """
-    thoughts, texts, at = list[str](), list[str](), 0
-    while found := _marker(reply, at):
-        before, at = reply[at : found.start()], found.end()
-        if not found["open"]:
-            thoughts.append(before)
+    marks, closing = _patterns(own)
+    if (found := marks.search(reply)) is None:
+        return Said("", reply)
+    thoughts, texts, at, unclosed, in_code = list[str](), list[str](), 0, set[int](), _code(reply)
+    while found:
+        start, end = found.span()
+        opens, family = _kind(found)
+        if _is_mentioned(reply, start, end, at) or in_code(start, at):
+            found = marks.search(reply, end)
             continue
-        closed = CLOSE.search(reply, at)
-        texts.append(before)
-        thoughts.append(reply[at : closed.start() if closed else len(reply)])
-        at = closed.end() if closed else len(reply)
+        if not opens:
+            thoughts.append(reply[at:start])
+            at = end
+        else:
+            closed = None if family in unclosed else closing[family].search(reply, end)
+            before = reply[max(at, start - NEAR) : start].rpartition("\n")[2]
+            if closed is None and (unclosed.add(family) or before.strip()):
+                found = marks.search(reply, end)
+                continue
+            texts.append(reply[at:start])
+            thoughts.append(reply[end : closed.start() if closed else len(reply)])
+            at = closed.end() if closed else len(reply)
+        found = marks.search(reply, at)
     if not at:
         return Said("", reply)
     text = "".join([*texts, reply[at:]]).strip()
-    while AROUND.search(text):
+    for _ in range(MOST_AROUND):
         text = AROUND.sub("", text).strip()
     return Said("\n\n".join(each for part in thoughts if (each := part.strip())), text)
 
 
-def _marker(reply: str, at: int) -> re.Match[str] | None:
-    """Return the first marker at or after a position that is not in code."""
-    if MARK.search(reply, at) is None:
-        return None
-    code = [each.span() for each in CODE.finditer(reply, at)]
-    found = MARK.finditer(reply, at)
-    return next((each for each in found if not any(start <= each.start() < end for start, end in code)), None)
+def _kind(found: re.Match[str]) -> tuple[bool, int]:
+    """Return whether a marker opens a block, and the number of its family."""
+    name = str(found.lastgroup)
+    return name[0] == "o", int(name[1:])
+
+
+def _is_mentioned(reply: str, start: int, end: int, at: int) -> bool:
+    """Return True if a sentence mentions a marker: within its words, in quotation marks, or in code."""
+    before = reply[max(at, start - NEAR) : start].rpartition("\n")[2]
+    after = reply[end : end + NEAR].partition("\n")[0]
+    if before[-1:] and after[:1] and before[-1] in _QUOTES and after[0] in _QUOTES:
+        return True
+    in_words = _WORDS[0].search(before[-9:]) and _WORDS[1].match(after[:9])
+    return bool(in_words) or (len(re.findall("`+", before)) % 2 == 1 and "`" in after)
+
+
+def _code(reply: str) -> Callable[[int, int], bool]:
+    """Return a function that says whether a position is in a block of code that begins behind another position.
+
+    The positions must not decrease.
+    """
+    fences = [(line.start(), line.end(), line[1], not line[2].strip()) for line in FENCE.finditer(reply)]
+    ends, following = [0] * len(fences), dict[str, int]()
+    for i, (_, _, fence, bare) in reversed([*enumerate(fences)]):
+        ends[i] = following.get(fence, -1)
+        if bare:
+            following[fence] = i
+    i = until = 0
+
+    def is_code(position: int, since: int) -> bool:
+        nonlocal i, until
+        while i < len(fences) and fences[i][0] < position:
+            if fences[i][0] >= since and ends[i] >= 0:
+                until, i = fences[ends[i]][1], ends[i]
+            i += 1
+        return position < until
+
+    return is_code
+
+
+def is_opened_by_prompt(reply: str) -> bool:
+    """Return True if a reply has thoughts whose opening marker it lacks, since the prompt ends with it."""
+    first = _patterns(None)[0].search(reply)
+    return first is not None and not _kind(first)[0] and bool(split(reply).thoughts)
+
+
+def unknown_tag(text: str) -> str:
+    """Return the name of the tags around the beginning of a text if they may mark thoughts; empty if they do not.
+
+    >>> unknown_tag("<muse>so 96</muse>It is 96."), unknown_tag("<answer>96</answer>It is.")
+    ('muse', '')
+    """
+    found = _UNKNOWN.match(text)
+    if found is None or _OF_TEXT.fullmatch(found[1]):
+        return ""
+    _, closing, rest = text[found.end() :].partition(f"</{found[1]}>")
+    return found[1] if closing and rest.strip() else ""
+
+
+class Parts:
+    """The split of a reply that arrives in pieces: its blocks of thoughts before the text.
+
+    Markers that are words (Granite 3.2, harmony without its special tokens) are left in the text, since only the end
+    of a reply tells them.
+    """
+
+    def __init__(self, own: Own = None, *, opened: bool = False) -> None:
+        """Begin a reply; `opened` says that its prompt opens the thoughts."""
+        self._marks, self._closing = _patterns(own)
+        self._close = re.compile("|".join(pair.close for pair in _PAIRS if pair.alone), re.I) if opened else None
+        self._rest, self._is_text, self._had_thoughts = "", False, opened
+
+    def add(self, piece: str, *, last: bool = False) -> Said:
+        """Return what a piece adds to the thoughts and to the text; what may be a part of a marker waits."""
+        self._rest += piece
+        thoughts = ""
+        while not self._is_text:
+            if self._close is None:
+                begun = self._rest.lstrip()
+                found = None if _UNSTREAMED.match(begun) else self._marks.match(begun)
+                if found:
+                    opens, family = _kind(found)
+                    self._close, self._had_thoughts = self._closing[family] if opens else None, True
+                    self._rest = begun[found.end() :]
+                elif not last and len(self._rest) <= LONGEST_MARK and _may_open(begun):
+                    break
+                else:
+                    self._rest = AROUND.sub("", begun) if self._had_thoughts else self._rest
+                    self._is_text = True
+            elif found := self._close.search(self._rest):
+                thoughts, self._rest = thoughts + self._rest[: found.start()], self._rest[found.end() :]
+                self._close = None
+            else:
+                end = len(self._rest)
+                begins = re.search(f"[{re.escape(_BEGIN)}]", self._rest[-LONGEST_MARK:])
+                end -= 0 if last or begins is None else min(end, LONGEST_MARK) - begins.start()
+                thoughts, self._rest = thoughts + self._rest[:end], self._rest[end:]
+                break
+        text, self._rest = (self._rest, "") if self._is_text else ("", self._rest)
+        return Said(thoughts, text)
+
+
+_UNSTREAMED = re.compile("here|analysis|assistant", re.IGNORECASE)
+
+
+def _may_open(begun: str) -> bool:
+    """Return True if more of a reply may make its beginning an opening marker."""
+    if begun and begun[0] not in _BEGIN:
+        return False
+    ends = r"<\|message\|>|\n" if begun.startswith(("<|ch", "<|start|")) else r"&gt;|[>\]▷]"
+    return not re.search(ends, begun)
