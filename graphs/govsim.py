@@ -45,6 +45,7 @@ from sottovoce.environments.govsim.fishery import (
 )
 from sottovoce.environments.govsim.talk import (
     MESSAGES,
+    NOTHING,
     next_speaker,
     read_limit,
     read_summary,
@@ -185,7 +186,7 @@ async def talk(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
     form = Form(pattern=rf"(?:yes|no)\nNext: (?:{others})", after="Done:", unknown=False)
     ask = Ask(TALK, talk_turns(state, agent), form)
     *before, message = await say(run, state, agent, ask)
-    utterance = read_utterance(message.full_text, there)
+    utterance = read_utterance(message, there)
     named = f"names {utterance.following}" if utterance.following else "names nobody"
     note = "ends the talk" if utterance.done else named
     return {"board": [*before, noted(message, note)], "turn": state["turn"] + 1}
@@ -196,7 +197,9 @@ async def summarise(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Up
     builder, most = agent.prompt_builder(state), game_of(state).start
     board = await say(run, state, agent, Ask(SUMMARISE, _summary_turns(run, builder, state, SUMMARISE), protocol=WORDS))
     ask = Ask(LIMIT, _summary_turns(run, builder, state, LIMIT), protocol=WORDS)
-    board += await say(run, state, agent, _answering(ask, builder, f"N/A|{tons_pattern(most)}"))
+    ask = _answering(ask, builder, f"N/A|{tons_pattern(most)}")
+    requested = words(builder.prompts.render("govsim/limit", steps=builder.steps))
+    board += await say(run, state, agent, ask, validate=_lacks_limit, requested=requested)
     return {"board": board, "turn": state["turn"] + 1}
 
 
@@ -208,16 +211,16 @@ async def reflect(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Upda
 
 
 async def wish(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
-    """Ask for the tons that an agent wants, in private; an unreadable reply counts as 0."""
+    """Ask for the tons that an agent wants, in private, and again if the reply states none."""
     builder, month, pool = agent.prompt_builder(state), state["world"]["month"], state["world"]["pool"]
     lake = builder.prompts.render("govsim/lake", month=month, pool=pool)
     form = words(builder.prompts.render("govsim/wish", pool=pool, steps=builder.steps))
     memory = _memory(state, builder, state["round"])
     turns = _with_rules(state, builder, memory, lake, builder.question_of(form))
     ask = _answering(Ask(WISH, turns, protocol=WORDS), builder, tons_pattern(pool))
-    *before, message = await say(run, state, agent, ask, validate=_unreadable, retries=0)
-    tons = read_tons(message.full_text)
-    return {"board": [*before, noted(message, f"wants {tons or 0} tons")]}
+    *before, message = await say(run, state, agent, ask, validate=_lacks_tons, requested=form)
+    tons = read_tons(message)
+    return {"board": [*before, message if tons is None else noted(message, f"wants {tons} tons")]}
 
 
 def next_month(run: RunContext[GovSim], state: Fishery) -> Update:
@@ -231,7 +234,7 @@ def next_month(run: RunContext[GovSim], state: Fishery) -> Update:
 
 def harvest(run: RunContext[GovSim], state: Fishery) -> Update:
     """Share out the fish according to the agents' wishes. This cannot be undone."""
-    game, wanted = game_of(state), {each.agent: read_tons(each.full_text) for each in wishes(state)}
+    game, wanted = game_of(state), {each.agent: read_tons(each) for each in wishes(state)}
     if is_harvested(state["world"]) or set(wanted) != set(present(state)):
         raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
     world = fishery.harvest(game, state["world"], wanted)
@@ -259,8 +262,12 @@ def _spoken(state: Fishery) -> list[Message]:
     return [each for each in current_messages(state) if each.act == TALK and each.round == state["round"]]
 
 
-def _unreadable(message: Message) -> str:
-    return "" if read_tons(message.full_text) is not None else "it holds no number of tons, and counts as 0"
+def _lacks_tons(message: Message) -> str:
+    return "" if read_tons(message) is not None else "it states no number of tons"
+
+
+def _lacks_limit(message: Message) -> str:
+    return "" if read_limit(message) else f"it states neither a number of tons nor {NOTHING}"
 
 
 # The forms of replies
@@ -303,7 +310,7 @@ def _memory(state: Fishery, builder: PromptBuilder, round: int) -> tuple[Part, .
         "govsim/memory",
         harvest=f"{report(done)}{own}",
         summary_text=read_summary(summary.full_text) if summary else "",
-        limit=read_limit(limit.full_text) if limit else None,
+        limit=read_tons(limit) if limit else None,
         notes=note.full_text.strip(),
     )
 
@@ -325,7 +332,7 @@ def _harvest_before(state: Fishery, round: int) -> fishery.Month:
 
 
 def _utterance(state: Fishery, message: Message, hearer: str) -> MessageRef | str:
-    span = read_utterance(message.full_text, present(state)).span
+    span = read_utterance(message, present(state)).span
     start, end = (at - len(message.begun) for at in span)
     return MessageRef(message, ((start, end),), own=message.agent == hearer) if start < end else ""
 
@@ -344,7 +351,7 @@ def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
     went, left = ended(game, world), counted(world["harvests"][-1]["left"], "ton")
     lasted = f"the fish lasted all {counted(game.months, 'month')}"
     died = f"the fish died out in month {went.months} of {game.months}"
-    wanted = [read_tons(each.full_text) for each in current_messages(state) if each.act == WISH]
+    wanted = [read_tons(each) for each in current_messages(state) if each.act == WISH]
     decision: Decision = {
         "answer": counted(went.months, "month"),
         "rule": "survival",
@@ -353,7 +360,7 @@ def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
         "score": float(went.survived),
         "measures": measures(went) | {"resets": len(state["epochs"])},
     }
-    return with_unreadable(decision, wanted.count(None), len(wanted), "wishes could not be read, and count as 0 tons")
+    return with_unreadable(decision, wanted.count(None), len(wanted), "wishes could not be read, and caught nothing")
 
 
 # Graph
@@ -374,7 +381,7 @@ def who_begins(state: Any) -> list[str]:  # Any: LangGraph takes a type of state
 def who_follows(state: Fishery) -> str:
     """Return the agent that the last speaker named, or the summary when the talk is over."""
     spoken, there = _spoken(state), present(state)
-    last = read_utterance(spoken[-1].full_text, there) if spoken else None
+    last = read_utterance(spoken[-1], there) if spoken else None
     most = int(state["settings"]["utterances"]) + 1
     return next_speaker(there, [each.agent for each in spoken], last, most) or SUMMARISE
 

@@ -240,11 +240,11 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: Agent) -> 
     role, world, wording = settings.role_of(agent.name), state["world"], settings.words
     facts = len((game.agents or {}).get(agent.name, ()))
 
-    def action(text: str) -> Action | Malformed:
-        return read(text, role, game, wording, facts)
+    def action(message: Message) -> Action | Malformed:
+        return read(message, role, game, wording, facts)
 
     def validate(message: Message) -> str:
-        parsed = action(message.full_text)
+        parsed = action(message)
         return parsed.hint if isinstance(parsed, Malformed) else ""
 
     if settings.golden and role == "intel":
@@ -253,7 +253,7 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: Agent) -> 
         request = _question_of(agent.prompt_builder(state), settings, game)
         ask = Ask(ACTS[role], turn_of(run, state, agent), form(role, game, wording, facts, request))
         messages = await say(run, state, agent, ask, validate=validate, retries=RETRIES, show_failed=False)
-    done = action(messages[-1].full_text)
+    done = action(messages[-1])
     if isinstance(done, Malformed):
         return {"board": messages, "world": cancelled(world, agent.name, unread(messages[-1], done.hint))}
     line, after = step(game, world, agent.name, done, wording)
@@ -333,7 +333,7 @@ def _values(settings: WhoDunit, state: Mystery, message: Message, *, latest: boo
     if "mismatch" in done["blunders"]:  # "is unable to answer" publishes no value
         return ""
     facts = len((game.agents or {}).get(message.agent, ()))
-    _, place = located(message.text, settings.role_of(message.agent), game, wording, facts)
+    _, place = located(message, settings.role_of(message.agent), game, wording, facts)
     keys = {"action", *(wording.person if key == "person" else key for key in KEYS[done["action"]])}
     span = values_in(message.text, keys, place)
     return MessageRef(message, (span,), latest) if span else ""

@@ -13,23 +13,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from sottovoce.environments import trimmed
+from sottovoce.environments import is_whole, trimmed
+from sottovoce.prompts.own import is_own, is_own_lead
 
-MARKED = re.compile(
-    r"\banswer\b[\s*_`\"']{0,8}(?:is\b[\s*_]{0,8})?"
-    r"(?:[:=](?:[^\d\n]{0,40}?|\W{0,10})|(?<=is )\W{0,5})"
-    r"(?P<minus>[-\u2212])?(?P<tons>\d{1,3}(?:,\d{3})+(?!\d)|\d+)",
-    re.IGNORECASE | re.ASCII,
+if TYPE_CHECKING:
+    from sottovoce.channels.message import Message
+
+NOTHING = "N/A"
+"""The limit of a talk without an agreement."""
+MARK = r"[\s>*_#`-]{0,8}"
+MARKER = re.compile(rf"^{MARK}((?:final )?answer)[\s*_]{{0,4}}:[*_\s]{{0,8}}([^\n]*)", re.IGNORECASE | re.MULTILINE)
+"""A line "Answer:", and the rest of it or the next line."""
+NUMBER = re.compile(
+    r"([0-9]{1,3}(?:,[0-9]{3}){1,2}|[0-9]{1,9})(?: ?tons?)?(?: of fish| each| (?:per|a) (?:person|head|month))?"
+    r"(?: ?\([^()\d]*\))?[\s.*_`]*",
+    re.IGNORECASE,
 )
-AT_LINE = re.compile(r"(?:^|\n)[\s>*_#`-]{0,8}(?:final\s)?\Z", re.IGNORECASE)
-"""End of a text after which a marker starts its line."""
-WORDS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
-SPELLED = re.compile(rf"\banswer\W{{1,8}}({'|'.join(sorted(WORDS, key=len, reverse=True))})\b", re.IGNORECASE)
-BEFORE = 24  # characters checked before a marker
-DIGITS = 9
-"""Most digits of a number, enough for any lake; longer ones are cut, since Python limits the digits it parses."""
+NONE = re.compile(r"(?:n ?/ ?a|none)\b(?! of)(?:\D*|\W*\(.*)", re.IGNORECASE)
 MESSAGES = 10
 """Most messages of one talk, including its report."""
 LABELS = {
@@ -39,53 +41,40 @@ LABELS = {
 }
 """Our labels, and those of the authors' prompt."""
 LABEL = re.compile(
-    r"(?:^|(?<=\w[,;.] )(?=next\b))[\s>*_#`-]{0,8}(?:"
+    rf"(?:^|(?<=\w[,;.] )(?=next\b)){MARK}(?:"
     + "|".join(rf"(?P<{name}>{of})" for name, of in LABELS.items())
-    + r")"
-    r"[\s*_]{0,4}:[ \t*_]{0,4}",
+    + r")[\s*_]{0,4}:[ \t*_]{0,4}",
     re.IGNORECASE | re.MULTILINE,
 )
 """Start of a line with one of the labels, which models often set in bold."""
-YES = re.compile(r"\W{0,8}yes\b(?!\s?/)", re.IGNORECASE)
-"""A "yes", but not the "yes/no" of a template."""
-NOTHING = re.compile(
-    r"\banswer\b[\s*_`\"']{0,8}(?:[:=]|is\b)\W{0,5}(?:n\s?/\s?a\b|none\b|no\b(?! more))", re.IGNORECASE
-)
 SUMMARY = re.compile(r"\A[^\n]{0,40}?\bsummary\b(?: (?:in|of)[^\n:.,]{0,30})?[\s*_]{0,4}:[\s*_]{0,4}", re.IGNORECASE)
 """The words before a summary that only announce it."""
 
 
-def read_tons(text: str) -> int | None:
-    r"""Return the first whole number after the last marker, in tons; None if there is none.
+def read_limit(message: Message) -> str:
+    """Return the number of a reply's own line "Answer: N tons", or "N/A"; empty if it states neither, or two.
 
-    A marker at the start of its line takes precedence. Emphasis, units, "about" and thousands separators are ignored.
-    "10.5" and "10-12" give 10, and a negative number gives 0. A marker without a number, as in a repeated
-    "Answer: N tons", is skipped.
-
-    >>> read_tons("Half would be left.\n**Answer:** 10 tons"), read_tons("I would catch ten.")
-    (10, None)
+    The number may be followed by who or what it is for, but by nothing that changes it: "12.5", "10-12" and "10% of the
+    lake" are asked for again.
     """
-    marker = last_marked(MARKED, text)
-    if marker is None:
-        words = SPELLED.findall(text)  # "Answer: five tons"
-        return WORDS.index(words[-1].lower()) if words else None
-    return 0 if marker["minus"] else int(marker["tons"].replace(",", "")[:DIGITS])
+    text = message.full_text
+    stated = {_stated(line[2]) for line in MARKER.finditer(text) if is_own(text, line.start(1))}
+    return stated.pop() if len(stated) == 1 and is_whole(message) else ""
+
+
+def read_tons(message: Message) -> int | None:
+    """Return the tons that a reply states; None if it states no number of them."""
+    return int(limit) if (limit := read_limit(message)).isdigit() else None
+
+
+def _stated(line: str) -> str:
+    number = NUMBER.fullmatch(line)
+    return number[1].replace(",", "") if number else NOTHING if NONE.fullmatch(line) else ""
 
 
 def tons_pattern(most: int) -> str:
     """Return the pattern of "N tons" for N from 0 to `most`."""
     return f"(?:{'|'.join(map(str, range(most + 1)))}) tons"
-
-
-def last_marked(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return the last match; matches at the start of a line take precedence."""
-    return max(pattern.finditer(text), key=place, default=None)
-
-
-def place(marker: re.Match[str]) -> tuple[bool, int]:
-    """Return a sort key: whether a marker starts its line, and its position."""
-    start = marker.start()
-    return AT_LINE.search(marker.string, max(0, start - BEFORE), start) is not None, start
 
 
 class Utterance(NamedTuple):
@@ -101,24 +90,33 @@ class Utterance(NamedTuple):
     """Named next speaker; None if no agent present is named."""
 
 
-def read_utterance(reply: str, present: Sequence[str]) -> Utterance:
-    r"""Parse a reply to the agents in `there`.
+def read_utterance(message: Message, present: Sequence[str]) -> Utterance:
+    """Parse a reply to the agents in `present`.
 
-    The text said is between the first "Say:" and the first "Done:" after it, over any number of lines; then "Next:"
-    follows. Without "Say:" it is the text before these labels. Only a plain "yes" ends the talk. If several names
-    follow "Next:", the first counts.
-
-    >>> read_utterance("Say: Ten each?\nDone: no\nNext: Kate", ["John", "Kate"])
-    Utterance(text='Ten each?', span=(5, 14), done=False, following='Kate')
+    The text said is between the first "Say:" and the first "Done:" after it, over any number of lines. Without "Say:"
+    it is the text before these labels. Only a plain "yes" ends the talk, and only a single name that is not denied
+    names a speaker. What was cut is heard, but its labels mean nothing.
     """
-    marks = [*LABEL.finditer(reply)]
-    begin = next((mark.end() for mark in marks if mark.lastgroup == "say"), 0)
-    done = _first(marks, "done", begin)
-    following = _first(marks, "next", done.end() if done else begin)
-    ends = [mark.start() for mark in (done, following, _first(marks, "say", begin)) if mark]
-    said = trimmed(reply, begin, min((end for end in ends if end >= begin), default=len(reply)))
-    closes = YES.match(_behind(reply, done, marks)) is not None
-    return Utterance(reply[slice(*said)], said, closes, _named(_behind(reply, following, marks), present))
+    reply, labels = message.full_text, [*LABEL.finditer(message.full_text)]
+
+    def label(name: str, start: int) -> re.Match[str] | None:
+        return next((label for label in labels if label.lastgroup == name and label.start() >= start), None)
+
+    def value(label: re.Match[str] | None) -> str:
+        if label is None or not is_whole(message):
+            return ""
+        end = next((after.start() for after in labels if after.start() > label.start()), len(reply))
+        return reply[label.end() : end].strip(" \n.*_`#>")
+
+    say = label("say", 0)
+    begin = say.end() if say else 0
+    done = label("done", begin)
+    following = label("next", done.end() if done else begin)
+    ends = [mark.start() for mark in (done, following, label("say", begin)) if mark]
+    said = trimmed(reply, begin, min(ends, default=len(reply)))
+    named = [(name, at) for name in present if (at := re.search(rf"\b{re.escape(name)}\b", value(following), re.I))]
+    is_named = len(named) == 1 and is_own_lead(named[0][1].string[: named[0][1].start()])
+    return Utterance(reply[slice(*said)], said, value(done).casefold() == "yes", named[0][0] if is_named else None)
 
 
 def next_speaker(
@@ -136,39 +134,6 @@ def next_speaker(
     return last.following or present[(present.index(speakers[-1]) + 1) % len(present)]
 
 
-def read_limit(reply: str) -> int | None:
-    """Return the tons per agent agreed on, from "Answer: 10 tons"; None for "Answer: N/A", or if there is no number.
-
-    If a reply has both, the last one counts.
-    """
-    nothing, limit = last_marked(NOTHING, reply), last_marked(MARKED, reply)
-    if nothing is not None and (limit is None or place(nothing) >= place(limit)):
-        return None
-    return read_tons(reply)
-
-
 def read_summary(reply: str) -> str:
     """Return a summary without the words that announce it: "Summary:", "Here is a summary in one sentence:"."""
     return SUMMARY.sub("", reply.strip()).strip()
-
-
-def _first(marks: Sequence[re.Match[str]], name: str, behind: int) -> re.Match[str] | None:
-    """Return the first mark with this label after a place, else the first of all."""
-    own = [mark for mark in marks if mark.lastgroup == name]
-    return next((mark for mark in own if mark.start() >= behind), own[0] if own else None)
-
-
-def _behind(reply: str, mark: re.Match[str] | None, marks: Sequence[re.Match[str]]) -> str:
-    """Return the text after a label, up to the next one."""
-    if mark is None:
-        return ""
-    return reply[
-        mark.end() : min(
-            (other_mark.start() for other_mark in marks if other_mark.start() > mark.start()), default=len(reply)
-        )
-    ]
-
-
-def _named(text: str, present: Sequence[str]) -> str | None:
-    places = [(mark.start(), name) for name in present if (mark := re.search(rf"\b{re.escape(name)}\b", text, re.I))]
-    return min(places)[1] if places else None

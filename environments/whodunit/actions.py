@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.response_format import Form
+from sottovoce.environments import is_whole
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.prompts.structured import Structured, read_objects
+
+if TYPE_CHECKING:
+    from sottovoce.channels.message import Message
 
 CLAUSES = {
     "hat": ("wear", "a {} hat"),
@@ -130,8 +134,9 @@ VERBS: dict[Role, tuple[Verb, ...]] = {
 }
 """Verbs of each role; an action's number is its 1-based place."""
 NO_OBJECT = "There was no JSON object; end with one that holds your action."
+SEVERAL = 'There were different actions; end with the one that you choose, after "Action:".'
 YES, NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
-PAIR = re.compile(r"(\s*[-:=\u2013]\s*)")
+PAIR = re.compile(r"\s*[-:=\u2013]\s*")
 """The sign between a property and its value."""
 LONGEST = 60  # characters of a value, which is published
 MARKED = re.compile(r"\baction\b[\s*_`]{0,8}:[\s*_`>]{0,16}(?:json[\w]{0,4}\s{0,8})?\Z", re.IGNORECASE)
@@ -172,40 +177,32 @@ def fields(role: Role, wording: Wording) -> tuple[str, ...]:
     person = wording.person
     return {
         "accuser": ("thoughts", "action", person, "property", "value"),
-        "intel": ("thoughts", "action", "value", person, "property"),
+        "intel": ("thoughts", "action", "value", person),
         "peer": ("thoughts", "action", "fact", person),
     }[role]
 
 
-def read(text: str, role: Role, game: Game, wording: Wording, facts: int = 0) -> Action | Malformed:
-    """Return the action in a reply, with any text around its JSON; `facts` is the number of a peer's facts."""
-    return located(text, role, game, wording, facts)[0]
+def read(message: Message, role: Role, game: Game, wording: Wording, facts: int = 0) -> Action | Malformed:
+    """Return the action that a reply states by a JSON object of its own; `facts` is the number of a peer's facts."""
+    return located(message, role, game, wording, facts)[0]
 
 
 def located(
-    text: str, role: Role, game: Game, wording: Wording, facts: int = 0
+    message: Message, role: Role, game: Game, wording: Wording, facts: int = 0
 ) -> tuple[Action | Malformed, tuple[int, int]]:
-    """Return the action in a reply, and the start and end of its object, in characters.
+    """Return the action in a reply, and the start and end of its object in the text, in characters.
 
-    If several objects are actions, the last one counts, but one after "Action:" takes precedence: models consider
-    actions before they choose one, and may mention their next one after it.
+    An object after "Action:" is read before others: models consider actions before they choose one. Two that differ,
+    even if one is malformed, are no action. A reply that was cut has none.
     """
-    last: tuple[Action | Malformed, tuple[int, int]] = Malformed(NO_OBJECT), (0, 0)
-    best, marked = last, False
-    for said in read_objects(text, fields(role, wording)):
-        try:
-            action: Action | Malformed = _Reader(said, text[slice(*said.span)], game, wording, facts).action(
-                VERBS[role]
-            )
-        except _Wrong as wrong:
-            action = Malformed(str(wrong))
-        if isinstance(action, Malformed):
-            last = (action, said.span) if said.values else last
-            continue
-        has_mark = MARKED.search(text, max(0, said.span[0] - BEFORE), said.span[0]) is not None
-        if has_mark or not marked:
-            best, marked = (action, said.span), has_mark
-    return best if isinstance(best[0], Action) else last
+    stated = dict[bool, dict[Action | Malformed, tuple[int, int]]]()
+    for said in read_objects(message.text if is_whole(message) else "", fields(role, wording)):
+        if said.values:
+            marked = MARKED.search(message.text, max(0, said.span[0] - BEFORE), said.span[0]) is not None
+            action = _Reader(said, game, wording, facts).action(VERBS[role])
+            stated.setdefault(marked, {})[action] = said.span
+    actions = stated.get(True) or stated.get(False) or {Malformed(NO_OBJECT): (0, 0)}
+    return next(iter(actions.items())) if len(actions) == 1 else (Malformed(SEVERAL), (0, 0))
 
 
 class _Wrong(Exception):
@@ -217,68 +214,62 @@ class _Reader:
     """A parser of a reply's fields that reads only those its action needs."""
 
     said: Structured
-    text: str
-    """The object as it was written."""
     game: Game
     wording: Wording
     facts: int
 
-    def action(self, verbs: tuple[Verb, ...]) -> Action:
-        verb = verbs[self._number("action", len(verbs)) - 1]
+    def action(self, verbs: tuple[Verb, ...]) -> Action | Malformed:
         key, most = self.wording.person, self.game.suspect_count
-        match verb:
-            case "ask":
-                person = self._number(key, most)
-                attribute = self._attribute(self._field("property"))
-                # Whether the attribute can have that value is not checked, as in the authors' code.
-                return Action(verb, person, attribute, _one_line(self._field("value")))
-            case "award":
-                return Action(verb, self._number(key, most))
-            case "answer":
-                return Action(verb, truth=self._truth())
-            case "broad":
-                attribute, value = self._pair()
-                return Action(verb, attribute=attribute, value=value, people=self._people())
-            case "share":
-                return Action(verb, fact=self._number("fact", self.facts))
-        return Action(verb)
+        try:
+            verb = verbs[self._number("action", len(verbs)) - 1]
+            match verb:
+                case "ask":
+                    # Whether the attribute can have that value is not checked, as in the authors' code.
+                    attribute = self._attribute(self._field("property"))
+                    return Action(verb, self._number(key, most), attribute, _one_line(self._field("value")))
+                case "award":
+                    return Action(verb, self._number(key, most))
+                case "answer":
+                    return Action(verb, truth=self._truth())
+                case "broad":
+                    attribute, value = self._pair()
+                    return Action(verb, attribute=attribute, value=value, people=self._people(key))
+                case "share":
+                    return Action(verb, fact=self._number("fact", self.facts))
+            return Action(verb)
+        except _Wrong as wrong:
+            return Malformed(str(wrong))
 
     def _truth(self) -> bool:
         value = self._field("value")
-        plain = value.strip().strip(".!").casefold()
+        plain = value.strip(".!").casefold()
         if plain not in (*YES, *NO):
             raise _Wrong(f'"value" was {_shown(value)}; with action 1 it must be "yes" or "no".')
         return plain in YES
 
     def _pair(self) -> tuple[str, str]:
-        """Return attribute and value from "hat-brown" or "hat: brown", or from "property" and "value"."""
-        text, attribute = self._field("value"), self.said.values.get("property", "")
-        name, sign, value = (part.strip() for part in (*PAIR.split(text, 1), "", "")[:3])
-        if attribute and not (sign and _plain(name) == _plain(attribute)):
-            return self._attribute(attribute), _one_line(text)
+        """Return attribute and value from "hat-brown" or "hat: brown"."""
+        text = self._field("value")
+        name, value = (*PAIR.split(text, 1), "")[:2]
         if not _one_line(value):
             first = self.game.names[0]
             example = f"{first}-{self.game.person(1)[first]}"
             raise _Wrong(f'"value" was {_shown(text)}; with action 2 it must be property-value, as {example}.')
         return self._attribute(name), _one_line(value)
 
-    def _people(self) -> tuple[int, ...]:
+    def _people(self, key: str) -> tuple[int, ...]:
         """Return the numbers of a list; an empty one says that nobody has the value."""
-        if self.wording.person in self.said.missing and re.search(rf"{self.wording.person}\W*\[\s*\]", self.text, re.I):
-            return ()
-        text = self._field(self.wording.person)
-        found_numbers = [_whole_number(item) for item in re.split(r"[\s,;]+", text.strip(" []()"))]
-        numbers = tuple(dict.fromkeys(number for number in found_numbers if number is not None))
-        if not numbers or None in found_numbers:
-            key = self.wording.person
+        text = self._field(key)
+        numbers = dict.fromkeys(map(_whole_number, re.findall(r"[^\s,;\[\]()]+", text)))
+        people = tuple(number for number in numbers if number is not None)
+        if len(people) < len(numbers) or not (people or text == "[]"):
             raise _Wrong(f'"{key}" was {_shown(text)}; with action 2 it must be a list, as [1, 2].')
-        return numbers
+        return people
 
     def _attribute(self, name: str) -> str:
-        attribute = next((known_name for known_name in self.game.names if _plain(known_name) == _plain(name)), None)
+        attribute = next((known for known in self.game.names if _plain(known) == _plain(name)), None)
         if attribute is None:
-            known = ", ".join(self.game.names)
-            raise _Wrong(f"There is no property {_shown(name)}; choose from: {known}.")
+            raise _Wrong(f"There is no property {_shown(name)}; choose from: {', '.join(self.game.names)}.")
         return attribute
 
     def _number(self, key: str, most: int) -> int:
@@ -328,7 +319,7 @@ def is_of_intel(value: str, names: Collection[str]) -> bool:
 
 def _whole_number(text: str) -> int | None:
     """Return a whole number from 0, as in "3", "3.0" or "#3", or None."""
-    match = re.fullmatch(r"[^\d-]{0,12}(\d{1,6})(?:\.0*)?", text.strip())
+    match = re.fullmatch(r"#?(\d{1,6})(?:\.0*)?", text)
     return int(match[1]) if match else None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
+from sottovoce.channels.message import Message
 from sottovoce.environments.govsim.fishery import Game, World, first_state, harvest, is_over, next_month, threshold
 from sottovoce.environments.govsim.talk import read_tons
 from sottovoce.environments.whodunit.actions import Wording
@@ -12,6 +13,11 @@ from sottovoce.environments.whodunit.games import Game as Mystery
 from sottovoce.environments.whodunit.games import fitting
 from sottovoce.environments.whodunit.knowledge import World as State
 from sottovoce.environments.whodunit.rules import golden_reply
+
+
+def replied(text: str, *, cut: bool = False) -> Message:
+    """A message with this text."""
+    return Message("Kate", 0, "answer", text, cut=cut)
 
 
 def accuser(game: Mystery, world: State, agent: str, wording: Wording) -> str:
@@ -69,7 +75,9 @@ def play(game: Game, players: Mapping[str, Player]) -> World:
     world = first_state(game)
     while True:
         present = game.present(world["month"])
-        world = harvest(game, world, {agent: read_tons(players[agent](game, world, agent)) for agent in present})
+        world = harvest(
+            game, world, {agent: read_tons(replied(players[agent](game, world, agent))) for agent in present}
+        )
         if is_over(game, world):
             return world
         world = next_month(game, world)

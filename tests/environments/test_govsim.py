@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import random
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.govsim import talk
 from sottovoce.environments.govsim.fishery import (
     AGENTS,
     FITTED_ON,
@@ -39,7 +38,7 @@ from sottovoce.environments.govsim.fishery import (
 )
 from sottovoce.environments.govsim.fishery import harvest as harvested
 from sottovoce.environments.govsim.talk import MESSAGES, Utterance, next_speaker, read_limit, read_tons, read_utterance
-from tests.environments.players import Player, free_rider, greedy, play, sustainable
+from tests.environments.players import Player, free_rider, greedy, play, replied, sustainable
 from tests.tables import each_row
 
 ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")
@@ -96,33 +95,10 @@ def test_a_file_that_is_no_game_is_refused_in_one_line(fields: Any, said: str, t
 # Wishes
 
 
-@each_row(
-    ("text", "tons"),
-    [
-        ("There are 100 tons and 5 of us.\nAnswer: 10 tons", 10),
-        ("**Answer:** 10 tons", 10),
-        ("the answer is 10 tons", 10),
-        ("Answer: 10.5 tons", 10),
-        ("Answer: 10-12 tons", 10),
-        ("Answer: 1,000 tons", 1000),
-        ("Answer: -5 tons", 0),
-        ("I put it as Answer: N tons.\nAnswer: 7 tons", 7),
-        ("Answer: 9 tons\nIf I were asked again, my answer: 12 tons.", 9),
-        ("Answer: " + "9" * 5000, 999_999_999),
-        ("Answer: ten tons\nThere are 5 of us.", 10),
-        ("I would catch 10 tons.", None),
-        ("Answer: \u0661\u0660 tons", None),
-        ("", None),
-    ],
-)
-def test_a_wish_is_the_first_whole_number_after_the_last_marker(text: str, tons: int | None) -> None:
-    assert read_tons(text) == tons
-
-
 @given(st.text(), st.integers(0, 10**6))
 def test_a_wish_is_read_behind_any_reasoning_without_the_word(reasoning: str, tons: int) -> None:
     if "answer" not in reasoning.casefold():
-        assert read_tons(f"{reasoning}\nAnswer: {tons} tons") == tons
+        assert read_tons(replied(f"{reasoning}\nAnswer: {tons} tons")) == tons
 
 
 # Who gets what
@@ -190,10 +166,10 @@ def test_nothing_is_over_before_the_harvest() -> None:
     assert not is_over(GAME, first_state(GAME)) and not is_over(GAME, last)  # type: ignore[arg-type]  # a World by its keys
 
 
-def test_what_cannot_be_read_is_no_fish_and_more_than_there_is_is_all() -> None:
+def test_what_cannot_be_read_catches_nothing_and_more_than_there_is_is_all() -> None:
     done = first([None, -3, 10**6, 0, 0])["harvests"][0]
-    assert done["wanted"] == {"John": 0, "Kate": 0, "Jack": 100, "Emma": 0, "Luke": 0}
-    assert done["caught"] == done["wanted"] and done["left"] == 0
+    assert done["wanted"] == {"John": None, "Kate": 0, "Jack": 100, "Emma": 0, "Luke": 0}
+    assert done["caught"] == {**dict.fromkeys(AGENTS, 0), "Jack": 100} and done["left"] == 0
 
 
 @pytest.mark.parametrize(("pool", "agents", "each"), [(100, 5, 10), (99, 5, 9), (9, 5, 0)])
@@ -269,6 +245,8 @@ def test_equality_is_one_minus_ginis_coefficient(gains: list[int], expected: flo
 def test_a_catch_counts_as_over_usage_above_its_months_threshold_only() -> None:
     found = ended(Game(start=100, months=1), first([10, 11, 10, 10, 9], Game(start=100, months=1)))
     assert found.over_usage == pytest.approx(1 / 5)
+    unread = ended(Game(start=100, months=1), first([None, 11, 10, 10, 9], Game(start=100, months=1)))
+    assert unread.over_usage == pytest.approx(1 / 4), "no catch of a wish that could not be read"
 
 
 def test_one_free_rider_among_cooperators_is_paid_for_by_all() -> None:
@@ -305,9 +283,10 @@ def spoken(done: bool = False, following: str | None = None) -> Utterance:
     [
         ("Say: Ten each?\nDone: no\nNext: Kate", "Ten each?", False, "Kate"),
         ("**Say:** Ten each?\n**Done:** Yes.\n**Next:** **Luke**", "Ten each?", True, "Luke"),
-        ("say: One line\nand another.\n\ndone : no\nnext: Emma, I think, then Kate", "One line\nand another.",
-         False, "Emma"),
-        ("Next: jack\nSay: Ten?\nDone: no", "Ten?", False, "Jack"),
+        ("say: One line\nand another.\n\ndone : no\nnext: Emma, I think", "One line\nand another.", False, "Emma"),
+        ("Next: jack\nSay: Ten?\nDone: no", "Ten?", False, None),
+        ("Say: Ten.\nDone: yes, if Kate agrees\nNext: Emma or Kate", "Ten.", False, None),
+        ("Say: Ten.\nDone: no\nNext: not Kate", "Ten.", False, None),
         ("Say: Ten?\nDone: no\nNext: Kate\nSay: Yes.\nDone: yes\nNext: John", "Ten?", False, "Kate"),  # not its turn
         ("Ten each?", "Ten each?", False, None),
         ("Say: Ten.\nDone: not yet\nNext: the mayor", "Ten.", False, None),
@@ -319,14 +298,14 @@ def spoken(done: bool = False, following: str | None = None) -> Utterance:
     ],
 )  # fmt: skip
 def test_an_utterance_is_read_however_it_is_written(reply: str, text: str, done: bool, following: str | None) -> None:
-    found = read_utterance(reply, AGENTS)
+    found = read_utterance(replied(reply), AGENTS)
     assert (found.text, found.done, found.following) == (text, done, following)
 
 
 @given(st.lists(st.sampled_from(["Say:", "Done:", "Next:", "\n", " ", "**", "Kate", "John", "yes", "no", "Ten?"])))
 def test_what_is_heard_stands_in_the_reply_where_the_span_spoken(pieces: list[str]) -> None:
     reply = "".join(pieces)
-    found = read_utterance(reply, AGENTS)
+    found = read_utterance(replied(reply), AGENTS)
     start, end = found.span
     assert 0 <= start <= end <= len(reply) and reply[start:end] == found.text == found.text.strip()
     assert found.following in (None, *AGENTS)
@@ -353,19 +332,54 @@ def test_a_talk_may_be_longer_or_shorter() -> None:
     assert next_speaker(AGENTS, ["John"] * 9, spoken(following="Emma"), most=11) == "Emma"
 
 
+def test_what_was_cut_is_heard_and_neither_ends_the_talk_nor_names_a_speaker() -> None:
+    found = read_utterance(replied("Say: Ten.\nDone: yes\nNext: Kate", cut=True), AGENTS)
+    assert (found.text, found.done, found.following) == ("Ten.", False, None)
+
+
 @each_row(
     ("reply", "limit"),
     [
-        ("They settled it.\nAnswer: 10 tons", 10),
-        ("Answer: N/A", None),
-        ("**Answer:** N/A, as only 3 of 5 agreed to 10 tons", None),
-        ("Answer: 0 tons", 0),
-        ("Answer: 8 tons. Else it would be Answer: N/A", 8),
+        ("They settled it.\nAnswer: 10 tons", "10"),
+        ("**Final answer:** 1,200 tons each.", "1200"),
+        ("Answer:\n10 tons (my share)", "10"),
+        ("`Answer: 10 tons`", "10"),
+        ("Answer: N/A", "N/A"),
+        ("They named some, from 8 to 10 tons.\nAnswer: none, as nobody agreed.", "N/A"),
+        ("Answer: 0 tons", "0"),
+        # another's, supposed, denied
+        ("Kate said:\nAnswer: 20 tons\n\nI take less.\nAnswer: 10 tons", "10"),
+        ("If nobody cheats:\nAnswer: 20 tons", ""),
+        ("> Answer: 20 tons", ""),
+        ('My first thought was "Answer: 20 tons".', ""),
+        # two, or none in the form
+        ("Answer: 10 tons\nAnswer: 12 tons", ""),
+        ("Answer: N/A\nAnswer: 12 tons", ""),
+        ("Answer: N/A, or 10 tons", ""),
+        ("Answer: 12.5 tons, rounded down to 12", ""),
+        ("Answer: 10% of the lake", ""),
+        ("Answer: 10-12 tons", ""),
+        ("Answer: 10 to 12 tons", ""),
+        ("Answer: 10 or 12 tons", ""),
+        ("Answer: -5 tons", ""),
+        ("Answer: not 10 tons", ""),
+        ("Answer: about 14 tons", ""),
+        ("Answer: \u0661\u0660 tons", ""),
+        ("", ""),
+        ("Answer: 10 tons, if Kate takes 10", ""),
+        ("Answer: 10 tons less than Kate", ""),
+        ("Answer: none of us more than 10 tons", ""),
+        ("Answer: ten tons", ""),
+        ("I would catch 10 tons.", ""),
     ],
 )
-def test_a_limit_is_a_number_or_nothing(reply: str, limit: int | None) -> None:
-    assert read_limit(reply) == limit
+def test_a_limit_or_wish_is_the_number_of_the_reply_s_own_line_or_nothing(reply: str, limit: str) -> None:
+    assert read_limit(replied(reply)) == limit and read_limit(replied(reply, cut=True)) == ""
+    assert read_tons(replied(reply)) == (int(limit) if limit.isdigit() else None)
 
 
-def test_the_example_runs() -> None:
-    assert doctest.testmod(talk) == (0, 2)
+@pytest.mark.parametrize("text", ["Answer: " * 9000, "answer:\n" * 9000, "\n> **" * 9000, "Answer: 1" + "0" * 60000])
+def test_a_hostile_wish_ends_soon(text: str) -> None:
+    began = time.process_time()
+    assert read_tons(replied(text)) is None
+    assert time.process_time() - began < 3  # seconds, where 0.2 is usual

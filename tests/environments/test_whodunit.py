@@ -80,7 +80,7 @@ def played(game: Game, seats: list[tuple[str, Role, Any]], turns: int) -> World:
     world, at = first_state(game), 0
     while not is_over(world, turns):
         agent, role, player = seats[at % len(seats)]
-        action = read(player(game, world, agent, WORDS), role, game, WORDS, facts=3)
+        action = read(players.replied(player(game, world, agent, WORDS)), role, game, WORDS, facts=3)
         assert isinstance(action, Action)
         _, world = step(game, world, agent, action, WORDS)
         at += 1
@@ -238,19 +238,24 @@ def test_every_attribute_is_worded_as_description_fact_question_and_answer() -> 
          Action("broad", attribute="hat", value="black", people=(2, 9))),
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat: black", "character": [2]}',
          Action("broad", attribute="hat", value="black", people=(2,))),
-        ("intel", '{"action": 2, "value": "Eye color = blue", "character": [1], "property": "eye_color"}',
+        ("intel", '{"action": 2, "value": "Eye color = blue", "character": [1]}',
          Action("broad", attribute="eye_color", value="blue", people=(1,))),
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red", "character": []}',
          Action("broad", attribute="hat", value="red")),
         ("peer", '{"thoughts": "a", "action": 1, "fact": 2}', Action("share", fact=2)),
         ("peer", '{"thoughts": "a", "action": 3}', Action("skip")),
+        # considered, and then chosen
+        ("accuser", 'I could award at once: {"action": 3, "character": 2}, but first I ask.\n{"action": 2}',
+         Action("ask_general")),
+        ("peer", '{"action": 2, "character": 3}\n\nAction: {"action": 3}', Action("skip")),
+        ("peer", 'Action: {"action": 3}\n\nAgain: {"thoughts": "b", "action": 3}', Action("skip")),
         # no private-use sign is published
         ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "hat", "value": "\ue0000\ue001red"}',
          Action("ask", 1, "hat", "0red")),
     ],
 )  # fmt: skip
 def test_actions_are_read_however_they_are_written(role: Role, text: str, expected: Action) -> None:
-    assert read(text, role, SMALL, WORDS, facts=2) == expected
+    assert read(players.replied(text), role, SMALL, WORDS, facts=2) == expected
 
 
 @each_row(
@@ -269,18 +274,34 @@ def test_actions_are_read_however_they_are_written(role: Role, text: str, expect
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red", "character": "all"}', "as [1, 2]."),
         ("intel", '{"thoughts": "[]", "action": 2, "value": "hat-red", "character": null}', '"character" is empty'),
         ("peer", '{"thoughts": "a", "action": 1, "fact": 3}', "it must be a number from 1 to 2."),
-        ("peer", '{"thoughts": "a", "action": 2, "chara', '"character" is missing'),
+        ("peer", '{"thoughts": "a", "action": 2, "chara', "There was no JSON object"),
+        ("peer", '{"thoughts": "a", "action": 2, "character": "not 3"}', "it must be a number from 1 to 3."),
+        ("intel", '{"thoughts": "a", "action": 1, "value": "No, it is black"}', 'must be "yes" or "no".'),
+        ("intel", '{"action": 2, "value": "brown", "property": "hat", "character": [1]}', "property-value"),
+        # different ones of the reply's own
+        ("peer", '{"action": 2, "character": 3}\n{"action": 2, "character": 1}', "There were different actions"),
+        ("peer", '{"action": 2, "character": 9}\n{"action": 2, "character": 1}', "There were different actions"),
+        ("peer", 'Action: {"action": 3}\nAction: {"action": 1, "fact": 1}', "There were different actions"),
+        ("peer", 'Action: {"action": 9}\n{"action": 2, "character": 1}', '"action" was "9"'),
+        # not the reply's own
+        ("accuser", 'I could award at once: {"action": 3, "character": 2}, but two remain, so first I wait.',
+         "There was no JSON object"),
+        ("peer", 'Alex said {"action": 3}.', "There was no JSON object"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_gets_one_line_that_says_what_is_expected(role: Role, text: str, hint: str) -> None:
-    found = read(text, role, SMALL, WORDS, facts=2)
+    found = read(players.replied(text), role, SMALL, WORDS, facts=2)
     assert isinstance(found, Malformed)
     assert hint in found.hint and "\n" not in found.hint
 
 
+def test_a_reply_that_was_cut_holds_no_action() -> None:
+    assert isinstance(read(players.replied('{"action": 2} or', cut=True), "accuser", SMALL, WORDS), Malformed)
+
+
 def test_the_other_vocabulary_has_another_key_and_other_words() -> None:
     negative = WORDINGS["negative"]
-    action = read('{"thoughts": "a", "action": 3, "suspect": 3}', "accuser", SMALL, negative)
+    action = read(players.replied('{"thoughts": "a", "action": 3, "suspect": 3}'), "accuser", SMALL, negative)
     assert action == Action("award", 3)
     assert step(SMALL, first_state(SMALL), "Beth", action, negative)[0] == "Beth accuses suspect 3."
 

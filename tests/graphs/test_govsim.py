@@ -109,20 +109,32 @@ def test_the_last_speaker_names_the_next_and_may_end_the_talk() -> None:
     assert notes == ["names Luke", "names Emma", "ends the talk"]
 
 
-def test_a_wish_that_cannot_be_read_is_none() -> None:
-    state, model = run(says={("Kate", "wish"): ["As many as I can."]}, agents=2, months=1)
-    assert state["world"]["harvests"][0]["wanted"] == {"John": 10, "Kate": 0}
-    assert len(asked(model, "wish")) == 2
-    (kate,) = [message for message in board(state) if (message.agent, message.act) == ("Kate", "wish")]
-    assert kate.notes == ("cannot be read: it holds no number of tons, and counts as 0", "wants 0 tons")
+def test_a_wish_that_cannot_be_read_is_asked_for_again_and_else_catches_nothing() -> None:
+    says = {("Kate", "wish"): ["As many as I can.", "10-12"], ("John", "wish"): ["Answer: 10%", "Answer: 10 tons"]}
+    state, model = run(says=says, agents=2, months=1)
+    harvest = state["world"]["harvests"][0]
+    assert (harvest["wanted"], harvest["caught"]) == ({"John": 10, "Kate": None}, {"John": 10, "Kate": 0})
+    assert len(asked(model, "wish")) == 4 and '"Answer: N tons"' in asked(model, "wish")[-1].turns[-1].text
+    kate = [message.notes for message in board(state) if (message.agent, message.act) == ("Kate", "wish")]
+    assert kate == [
+        ("asked again: it states no number of tons",),
+        ("cannot be read: it states no number of tons",),
+    ]
+    assert "Your wish could not be read" in next(call.text for call in asked(model, "talk") if call.agent == "Kate")
+
+
+def test_a_limit_that_cannot_be_read_is_asked_for_again() -> None:
+    says = {("summarizer", "limit"): ["From 8 to 10 tons.", "Answer: N/A"]}
+    _, model = run(says=says, agents=2, months=2)
+    assert len(asked(model, "limit", 1)) == 2 and "You all agreed" not in asked(model, "wish", 1)[0].text
 
 
 def test_a_game_that_survives_on_wishes_that_nobody_could_read_says_so() -> None:
     # Seen: five unreadable wishes gave "survived 1.0" and no other word.
-    state, _ = run(says={(name, "wish"): ["Ten!"] * 2 for name in ("John", "Kate")}, agents=2, months=2)
+    state, _ = run(says={(name, "wish"): ["Ten!"] * 4 for name in ("John", "Kate")}, agents=2, months=2)
     decision = state["decision"]
     assert (decision["score"], decision["measures"]["unreadable"]) == (1.0, 4)
-    assert decision["why"].endswith("; 4 of 4 wishes could not be read, and count as 0 tons")
+    assert decision["why"].endswith("; 4 of 4 wishes could not be read, and caught nothing")
 
 
 def test_the_lake_is_shown_after_each_harvest() -> None:

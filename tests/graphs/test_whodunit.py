@@ -60,7 +60,7 @@ class Perfect(ScriptedChatModel):
         role, world = self.settings.role_of(agent), first_state(self.game)
         for number, text in enumerate(self.replies.setdefault("said", [])):
             who = self.settings.speakers()[number % len(self.settings.speakers())]
-            action = read(text, self.settings.role_of(who), self.game, self.settings.words, 3)
+            action = read(players.replied(text), self.settings.role_of(who), self.game, self.settings.words, 3)
             assert not isinstance(action, Malformed)
             _, world = step(self.game, world, who, action, self.settings.words)
         text = getattr(players, role)(self.game, world, agent, self.settings.words)
