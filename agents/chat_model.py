@@ -6,7 +6,6 @@ somebody listens to LangChain's calls, or a caller's own class, cache or rate li
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
@@ -22,13 +21,13 @@ from langchain_core.runnables.config import ensure_config, merge_configs
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.convert import from_langchain, in_words, local_options, standard, to_messages
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, structured, within
+from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, structured
 from sottovoce.agents.parameters import Refused, cut_at
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, words
 from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import UsageError
-from sottovoce.core.event_loop import is_ours
+from sottovoce.core.event_loop import check_not_forked, in_daemon, is_ours
 
 if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadRef, PayloadStore
@@ -79,12 +78,14 @@ def is_observed(model: BaseChatModel, config: RunnableConfig) -> bool:
 def _sent(
     model: BaseChatModel, messages: list[BaseMessage], config: RunnableConfig, options: dict[str, Keywords]
 ) -> Awaitable[BaseMessage]:
-    """Call a model within its timeout. Where a sync caller waits, its sync client is called, in a thread.
+    """Call a model within its timeout. On our loop, its sync client is called, in a thread.
 
-    A client's connections belong to the loop that opened them, and ours is not the caller's.
+    An async client's connections belong to the loop that opened them, and an application may use the same client.
     """
-    if is_ours() and not isinstance(model, HookedChatModel):
-        return asyncio.to_thread(within, model, partial(model.invoke, messages, config, **options))
+    if not isinstance(model, HookedChatModel | ScriptedChatModel):
+        check_not_forked("connections")
+        if is_ours():
+            return awithin(model, in_daemon(partial(model.invoke, messages, config, **options)))
     return awithin(model, model.ainvoke(messages, config, **options))
 
 

@@ -11,11 +11,8 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
-from contextvars import copy_context
+from collections.abc import Awaitable, Iterator, Sequence
 from textwrap import shorten
-from threading import Thread
 from typing import Any, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -64,7 +61,7 @@ def hosted(
     """Return the chat model with this name; arguments that its class does not have are ignored.
 
     `top_logprobs`: the number of most probable tokens of each position whose log-probabilities are requested.
-    `timeout`: seconds of a call (see `within`). The client then does not retry, since each retry would take as long
+    `timeout`: seconds of a call (see `awithin`). The client then does not retry, since each retry would take as long
     again.
 
     Raises:
@@ -128,30 +125,12 @@ def note_model(model: BaseChatModel, error: Exception) -> None:
         error.add_note(f"{NOTE}{ours.whose}")
 
 
-def within(model: BaseChatModel, call: Callable[[], T]) -> T:
+async def awithin(model: BaseChatModel, call: Awaitable[T]) -> T:
     """Call a model within its timeout as a whole; the client's own timeout restarts with every byte received.
 
     Raises:
-        TimeoutError: the time is over; the call continues in the background until its server or this process ends.
+        TimeoutError: the time is over; the call is cancelled. One in a thread goes on in the background.
     """
-    if (ours := _ours(model)) is None or ours.timeout is None:
-        return call()
-    coming: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            coming.set_result(call())
-        except BaseException as error:  # the waiting thread raises it
-            coming.set_exception(error)
-
-    Thread(target=copy_context().run, args=(run,), daemon=True).start()
-    if not wait([coming], ours.timeout + GRACE).done:
-        raise TimeoutError(ours.late)
-    return coming.result()
-
-
-async def awithin(model: BaseChatModel, call: Awaitable[T]) -> T:
-    """Return what `within` returns, without blocking the event loop; a late call is cancelled."""
     ours = _ours(model)
     limit = None if ours is None or ours.timeout is None else ours.timeout + GRACE
     try:

@@ -7,7 +7,6 @@ batch per round, and runs no discussion. Other costs of the debates (the graph, 
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import tempfile
@@ -25,6 +24,7 @@ from benchmarks.decoding import FIRST, generate
 from benchmarks.measuring import Options, Run, Table, as_published, interleaved, times, with_engine
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.event_loop import wait
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import Engine, LoadedModel, Reply, Request
 from sottovoce.models.huggingface.network import Network
@@ -152,7 +152,7 @@ def _run_debates(
             await graph.ainvoke(question)
 
     with debating(fresh, settings=settings) as graph:
-        asyncio.run(graph.abatch(questions(n), {"recursion_limit": STEPS}) if together else in_turn(graph))
+        wait(graph.abatch(questions(n), {"recursion_limit": STEPS}) if together else in_turn(graph))
     fresh.engine.close()
 
 
@@ -238,7 +238,7 @@ def _run_batch(loaded: LoadedModel, protocol: str, debates: int, longest: int, s
     """Run concurrent debates on an engine with an empty prefix cache."""
     loaded.engine.close()
     with debating(loaded, protocol, settings, longest) as graph:
-        asyncio.run(graph.abatch(questions(debates), {"recursion_limit": STEPS}))
+        wait(graph.abatch(questions(debates), {"recursion_limit": STEPS}))
     loaded.engine.close()
 
 

@@ -21,6 +21,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from sottovoce.core.bounds import size_of
 from sottovoce.core.catalogue import BUNDLED
 from sottovoce.core.errors import ModelError
+from sottovoce.core.event_loop import check_not_forked
 from sottovoce.core.files import models_folder
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Ids, Record, Reply, Request, Rows, Stop
@@ -78,6 +79,7 @@ def load(
     Raises:
         ModelError: no such model, a folder without a model, pickled or damaged weights, a missing package, a format
             that the machine, the model or `exact` rules out, or too little memory.
+        UsageError: this process was forked from one that had loaded a model.
     """
     place, memory = place_of(device), size_of(memory)
     dtype, packing = settled(dtype, weights, place, exact=exact)
@@ -87,6 +89,7 @@ def load(
         if key not in _known:
             other = next((loaded for (same, *_), loaded in _known.items() if same == wanted), None)
             if other is None:
+                check_not_forked("torch")
                 where = ready(wanted[0])
                 check_memory(str(name), Path(where), dtype, packing, place)
                 start = time.monotonic()

@@ -20,6 +20,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable
 from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
+from pydantic import PrivateAttr
 
 from sottovoce.agents.ask import WORDS
 from sottovoce.agents.hooked import HookedChatModel
@@ -30,7 +31,7 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState, Unimported, Untyped
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.core.event_loop import off_loop
+from sottovoce.core.event_loop import off_loop, wait
 from sottovoce.core.text import shortened
 from sottovoce.core.trust import Allowed
 from sottovoce.nodes.agent import Agent
@@ -337,13 +338,21 @@ class RunnableModel(BaseChatModel):
 
     # Any: pydantic would validate a Runnable's own type parameters
     runnable: Any
+    _is_async: bool = PrivateAttr(default=False)
 
     @property
     def _llm_type(self) -> str:
         return "runnable"
 
     def _generate(self, messages: list[BaseMessage], *args: Untyped, **kwargs: Untyped) -> ChatResult:
-        return self._result(self.runnable.invoke(self._input(messages)))
+        if not self._is_async:
+            try:
+                return self._result(self.runnable.invoke(self._input(messages)))
+            except (NotImplementedError, TypeError) as error:
+                if "sync" not in str(error):  # as libraries say it, e.g. of a tool of an MCP server
+                    raise
+                self._is_async = True
+        return wait(self._agenerate(messages))
 
     async def _agenerate(self, messages: list[BaseMessage], *args: Untyped, **kwargs: Untyped) -> ChatResult:
         return self._result(await self.runnable.ainvoke(self._input(messages)))

@@ -6,10 +6,8 @@ Any LangChain retriever or vector store can be used, as an object or by a dotted
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import re
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +20,7 @@ from typing_extensions import TypeIs
 
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RetrievalError, UsageError, first_line
+from sottovoce.core.event_loop import wait
 from sottovoce.core.validation import first_wrong
 from sottovoce.retrievers.passage import DEFAULT_K, Filter, Filtered, Hit, Passage, Searcher, key_of, plain, search
 
@@ -136,9 +135,8 @@ class LangChainSearcher:
     def _documents(self, query: str, arguments: JSON) -> list[Document]:
         try:
             return self._retriever.invoke(query, **arguments)
-        except NotImplementedError:  # it may be only asynchronous, and this thread may already run an event loop
-            with ThreadPoolExecutor(1) as thread:
-                return thread.submit(lambda: asyncio.run(self._retriever.ainvoke(query, **arguments))).result()
+        except NotImplementedError:  # it may be only asynchronous
+            return wait(self._retriever.ainvoke(query, **arguments))
 
 
 def searcher_of(thing: Any, source: str) -> Searcher:  # Any: an object of any type

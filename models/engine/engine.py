@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import threading
 import weakref
 from collections import abc
@@ -19,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.bounds import size_of
 from sottovoce.core.errors import ContextOverflow, UsageError
+from sottovoce.core.event_loop import FORKED
 from sottovoce.models.engine.cache import Limits, chain
 from sottovoce.models.engine.grammar import SHOWN, Grammar, grammar_of
 from sottovoce.models.engine.loop import Loop, Worker
@@ -83,8 +85,10 @@ class Engine:
 
         Raises:
             ContextOverflow: the prompt and the longest reply exceed the model's context.
-            UsageError: a value of the request does not fit the model.
+            UsageError: a value of the request does not fit the model, or this process was forked from the engine's.
         """
+        if (worker := self._worker) is not None and worker.process != os.getpid():
+            raise UsageError(FORKED)
         grammar = self.check(request)
         keys = position_keys(request, self.network.table.rows.dtype) if self.limits.reuse else []
         blocks = chain(keys[:-1], self.limits.block)

@@ -5,6 +5,7 @@ The thread has no reference to the engine, so that an unused engine is freed.
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -159,6 +160,8 @@ class Worker(threading.Thread):
         self._queue: queue.SimpleQueue[Sequence | None] = queue.SimpleQueue()
         self._sequences: weakref.WeakSet[Sequence] = weakref.WeakSet()
         self._closed = False
+        self.process = os.getpid()
+        """The process that has the thread; a forked one has only this object."""
 
     def take(self, sequence: Sequence) -> None:
         """Run a sequence; cancelling its future frees its slot before the next step."""

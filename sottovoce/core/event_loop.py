@@ -1,7 +1,7 @@
-"""The event loop on which coroutines run where none is running: a sync call of a graph, a notebook, a plain thread.
+"""The one event loop of this process, on which our coroutines run: runs, sync calls of graphs, notebooks' cells.
 
-It runs in one thread of this process. Work that waits for files runs on it directly, but in a thread beside an
-application's or a server's own loop, which must not wait for files.
+It runs in one thread until the process ends, so clients keep their connections from one run to the next. Work that
+waits for files runs on it directly, but in a thread beside an application's own loop, which must not wait for files.
 """
 
 from __future__ import annotations
@@ -9,25 +9,33 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
 from threading import Lock, Thread
-from typing import ParamSpec, TypeVar, cast
-from weakref import WeakSet
+from typing import Literal, ParamSpec, TypeVar
+
+from sottovoce.core.errors import UsageError
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
 MOST_THREADS = 1024  # made when they are needed; asyncio's own limit is a few
+FORKED = (
+    "this process was forked from one that had used models before, and their threads and connections stay there; "
+    "create worker processes by 'spawn' or 'forkserver', or use models only after the fork"
+)
 _lock = Lock()
 _loops: dict[int, asyncio.AbstractEventLoop] = {}
-"""The loop of this process, by its id: a forked process needs one of its own."""
-_waiting = WeakSet[asyncio.AbstractEventLoop]()
+"""The loop of this process, by its id: a forked process needs one of its own, and must not close its parent's."""
+_users: dict[str, int] = {}
+"""The first process that had connections, or torch's threads: this one, or one that it was forked from."""
 
 
 def wait(coroutine: Coroutine[object, object, T]) -> T:
     """Run a coroutine on our loop and return its result; the calling thread waits, and its context goes along.
 
-    If the wait is interrupted, e.g. by Ctrl-C, the coroutine is cancelled.
+    If the wait is interrupted, e.g. by Ctrl-C, the coroutine is cancelled, and has ended when the error is raised.
 
     Raises:
         RuntimeError: the caller runs on our loop itself, which would wait forever.
@@ -36,22 +44,31 @@ def wait(coroutine: Coroutine[object, object, T]) -> T:
     if _running() is loop:
         coroutine.close()
         raise RuntimeError("an act called a sync method of a model or graph; await the async one, or use a plain act")
-    future = asyncio.run_coroutine_threadsafe(_outcome(coroutine), loop)
-    try:
-        result, error = future.result()
-    finally:
-        future.cancel()
-    if error is not None:
-        raise error
-    return cast(T, result)
+    tasks, ended = list[asyncio.Task[T]](), Future[None]()
 
+    def start() -> None:
+        tasks.append(loop.create_task(coroutine))
+        tasks[0].add_done_callback(end)
 
-async def _outcome(coroutine: Coroutine[object, object, T]) -> tuple[T | None, Exception | None]:
-    """Return the result or the error; a future would replace a TimeoutError by another, without its notes."""
+    def end(task: asyncio.Task[T]) -> None:
+        _ = task.cancelled() or task.exception()  # read, or an interrupted wait's would be reported as lost
+        ended.set_result(None)
+
+    def stop() -> None:
+        if tasks:
+            tasks[0].cancel()
+        else:  # interrupted before it was to start
+            coroutine.close()
+            ended.set_result(None)
+
     try:
-        return await coroutine, None
-    except Exception as error:
-        return None, error
+        loop.call_soon_threadsafe(start)
+        ended.result()
+    except BaseException:
+        loop.call_soon_threadsafe(stop)
+        ended.result()
+        raise
+    return tasks[0].result()
 
 
 def iterate(items: AsyncIterator[T]) -> Generator[T]:
@@ -72,19 +89,42 @@ def iterate(items: AsyncIterator[T]) -> Generator[T]:
 
 async def off_loop(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     """Return what a function that waits for files returns, without blocking a loop that is not ours."""
-    if asyncio.get_running_loop() in _waiting:
-        return call(*args, **options)
-    return await asyncio.to_thread(call, *args, **options)
+    return call(*args, **options) if is_ours() else await asyncio.to_thread(call, *args, **options)
+
+
+async def in_daemon(call: Callable[[], T]) -> T:
+    """Return what a function that waits for a server or a person returns.
+
+    Its thread is a daemon: a stop (Ctrl-C) or the end of the process would wait for asyncio's own threads.
+    """
+    result = Future[T]()
+    result.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result.set_result(call())
+        except BaseException as error:  # the waiting task raises it; a task cannot raise StopIteration
+            result.set_exception(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+
+    Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    return await asyncio.wrap_future(result)
 
 
 def is_ours() -> bool:
-    """Return True on our loop, where sync callers wait."""
-    return asyncio.get_running_loop() is _loops.get(os.getpid())
+    """Return True on our loop."""
+    return (loop := _running()) is not None and loop is _loops.get(os.getpid())
 
 
-def may_wait() -> None:
-    """Say that the running loop belongs to this program, and may wait for files."""
-    _waiting.add(asyncio.get_running_loop())
+def check_not_forked(what: Literal["connections", "torch"]) -> None:
+    """Check that this process, which will have connections or torch's threads, is not a fork of one that had them.
+
+    Both would use the same connections, and torch waits for threads that the fork lacks.
+
+    Raises:
+        UsageError: it is.
+    """
+    if _users.setdefault(what, os.getpid()) != os.getpid():
+        raise UsageError(FORKED)
 
 
 def _running() -> asyncio.AbstractEventLoop | None:
@@ -98,7 +138,22 @@ def _ours() -> asyncio.AbstractEventLoop:
     with _lock:
         if (loop := _loops.get(os.getpid())) is None:
             loop = _loops[os.getpid()] = asyncio.new_event_loop()
-            loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS))  # a sync client waits in each
-            _waiting.add(loop)
-            Thread(target=loop.run_forever, name="sottovoce", daemon=True).start()
+            loop.set_default_executor(ThreadPoolExecutor(MOST_THREADS))  # a plain act waits in each
+            Thread(target=_run_forever, args=(loop,), name="sottovoce", daemon=True).start()
         return loop
+
+
+def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        with suppress(KeyboardInterrupt, SystemExit):  # of one task, whose caller gets it; the others go on
+            loop.run_forever()
+
+
+def _renew_lock() -> None:
+    """Replace the lock in a forked child: another thread of its parent may have had it."""
+    global _lock
+    _lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)

@@ -5,16 +5,13 @@ The command line uses the same runner, so each can resume, compare and verify th
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.core.any_types import JSON, JSONValue, Keywords, Untyped
+from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.display import html
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_files import check, read_file
@@ -158,8 +155,7 @@ def run_questions(
     run = Run.start(manifest, checked, None) if place is None else continue_run(manifest, checked, place)
     if run.unfinished:
         with payload_store(place) as store, _bar(run, shown=progress) as observe:
-            work = partial(run_all, run, chosen_settings, store, models=models, limits=limits, observe=observe)
-            _outside_of_loops(work)
+            run_all(run, chosen_settings, store, models=models, limits=limits, observe=observe)
     else:
         run.close()
     return RunResults(run)
@@ -237,17 +233,6 @@ def _checked_questions(questions: str | Question | Sequence[str | Question], set
         question["kind"] = settings.answers_in or kind_of(question)
         checked.append(question)
     return checked
-
-
-def _outside_of_loops(work: Keywords) -> None:
-    """Run a function that starts an event loop: in a thread if a loop is running already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        work()
-        return
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(work).result()
 
 
 def _table(rows: list[JSON]) -> DataFrame:

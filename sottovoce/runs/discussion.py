@@ -6,11 +6,10 @@ A resumed discussion repeats its recorded steps: their nodes return what the log
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -25,6 +24,7 @@ from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.any_types import JSON, AnyState, Keywords, Untyped
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError, StepError
+from sottovoce.core.event_loop import in_daemon, is_ours, wait
 from sottovoce.nodes.state import Update
 from sottovoce.runs.log import AskedLine, Key, Speaking, StepLine, check, encoded
 from sottovoce.runs.run import Observer, Run
@@ -60,6 +60,7 @@ class LiveDiscussion:
         self._task, self._requests = asyncio.current_task(), Counter[str]()
         self.broken: BaseException | None = None
         """The error that occurred while a step was recorded: the disk is full, or the observer failed."""
+        self._is_over = False
 
     @property
     def seconds(self) -> float:
@@ -76,7 +77,7 @@ class LiveDiscussion:
         thread = f"{self._key[1]}/{self._key[0]}"
         config: RunnableConfig = {
             "configurable": {"thread_id": thread, DISCUSSION: self},
-            "callbacks": [Listener(self._record_prompt)],
+            "callbacks": [Listener(self._hear_prompt)],
         }
         try:
             await self._run_graph(graph, self.record.question, config, live=live)
@@ -92,6 +93,7 @@ class LiveDiscussion:
             why = f"the steps of question {self._key[0]!r} cannot be repeated ({type(error).__name__}: {error})"
             raise RecordError(f"run {str(self._run.folder)!r} is damaged: {why}; {REPAIR}") from error
         finally:
+            self._is_over = True
             if isinstance(graph.checkpointer, InMemorySaver):
                 graph.checkpointer.delete_thread(thread)
         if self.broken is not None:
@@ -119,19 +121,8 @@ class LiveDiscussion:
         return reply
 
     async def _ask(self, request: JSON) -> Reply:
-        """Ask the human in a daemon thread: a stop (Ctrl-C) would wait for asyncio's own threads."""
         assert self._person is not None, "a run that asks humans has a `person` that replies"
-        person, reply = self._person, Future[Reply]()
-        reply.set_running_or_notify_cancel()
-
-        def ask() -> None:
-            try:
-                reply.set_result(person(request))
-            except Exception as error:
-                reply.set_exception(error)
-
-        threading.Thread(target=ask, daemon=True).start()
-        return await asyncio.wrap_future(reply)
+        return await in_daemon(partial(self._person, request))
 
     def repeat(self, step: str) -> Update | None:
         """Return the recorded update of a step; None if it was not taken yet."""
@@ -165,7 +156,20 @@ class LiveDiscussion:
         self._run.fail(self._key, line, self.seconds, outside=outside)
         return line
 
+    def _hear_prompt(self, place: Place, turns: list[tuple[str, str]]) -> None:
+        """Record a prompt on the loop, where all lines are written; a sync client of a model has a thread."""
+        if is_ours():
+            self._record_prompt(place, turns)
+            return
+
+        async def record() -> None:
+            self._record_prompt(place, turns)
+
+        wait(record())
+
     def _record_prompt(self, place: Place, turns: list[tuple[str, str]]) -> None:
+        if self._is_over:  # a call that began as the run stopped
+            return
         line = self._run.add({"line": "asked", "of": self._key, **place._asdict(), "turns": turns})
         assert isinstance(line, AskedLine), "its type"
         self._observe(self.record, line)

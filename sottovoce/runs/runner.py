@@ -1,6 +1,6 @@
 """The runner: it starts or resumes a run, and runs its discussions, many at once, on one graph.
 
-The graph runs on an event loop, so a stop (Ctrl-C) cancels the models' calls instead of waiting for them.
+The graph runs on the process's event loop, so a stop (Ctrl-C) cancels the models' calls instead of waiting for them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import PayloadError, RecordError, SottovoceError, StoppedError, UsageError, command
-from sottovoce.core.event_loop import may_wait
+from sottovoce.core.event_loop import wait
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question
@@ -129,7 +129,7 @@ def run_all(
             over = run_on_cluster(run_all, run, settings, store, limits, observing)
         else:
             graph = scheme(run.manifest.scheme).create(settings, models=models, store=store, watch=watch)
-            asyncio.run(runner.run(graph))
+            wait(runner.run(graph))
             over = runner.over
         run.end(over)
     except Exception as error:
@@ -169,19 +169,20 @@ class Runner:
 
     async def run(self, graph: AnyState) -> None:
         """Run all unfinished discussions, or as many as the limits allow."""
-        may_wait()  # for files: this loop is ours
         if self._run.unfinished and (why := self._reached()):
             self.over = why  # a resumed run makes no call beyond its limit
             return
         waiting, compiled = iter(self._run.unfinished), recorded(graph, saver=self._person is not None)
         workers = [self._work(waiting, compiled) for _ in range(self._limits.at_once)]
-        self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
-        limit, late = self._limits.time_limit, self._limits.out_of_time
-        timer = None if limit is None else asyncio.get_running_loop().call_later(limit, self._stop, late())
-        ended = await asyncio.gather(*self._workers[:-1], return_exceptions=True)
-        self._stop()
-        if timer is not None:
-            timer.cancel()
+        self._workers = [asyncio.create_task(worker) for worker in workers]
+        loop, syncing, limit = asyncio.get_running_loop(), asyncio.create_task(self._sync()), self._limits.time_limit
+        timer = None if limit is None else loop.call_later(limit, self._stop, self._limits.out_of_time())
+        try:
+            ended = await asyncio.gather(*self._workers, return_exceptions=True)
+        finally:
+            syncing.cancel()
+            if timer is not None:
+                timer.cancel()
         errors = [error for error in ended if error is not None]
         errors.sort(key=lambda error: isinstance(error, asyncio.CancelledError))  # the cause before the cancellations
         if errors and not (self.over and isinstance(errors[0], asyncio.CancelledError)):

@@ -7,7 +7,6 @@ a vote is a tie now for instance, a model would have to be asked: such a discuss
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +15,7 @@ from langchain_core.runnables import RunnableConfig
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import SottovoceError
+from sottovoce.core.event_loop import wait
 from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.graphs import scheme
 from sottovoce.nodes.state import Update
@@ -91,7 +91,7 @@ def scored_again(run: Run, trust: Trust = NO_TRUST) -> tuple[Run, Mapping[Key, s
     discussions = {key: Reading(ended[key], steps) for key, steps in _steps(lines).items() if key in ended}
     nobody = ScriptedChatModel()  # it has no replies, so a call is an error
     graph = recorded(scheme(run.manifest.scheme).create(settings, models=nobody, store=run.store()), saver=False)
-    asyncio.run(_read(discussions.values(), graph))
+    wait(_read(discussions.values(), graph))
     again = Run(run.manifest, folder=run.folder)
     for line in lines:
         again.apply(discussions[line.of].line(line) if isinstance(line, StepLine) and line.of in discussions else line)

@@ -1,0 +1,215 @@
+"""Runs of hosted models on the process's one loop: a server that keeps connections alive, and LangChain's own clients.
+
+LangChain caches the client of a server for the whole process; its async connections belong to the loop they began on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+
+from sottovoce.experiments.runner import RowRunner, run_experiment
+from sottovoce.graphs.debate import Debate, create_debate
+from sottovoce.runs.api import RunResults, run_questions
+from sottovoce.runs.run import load_run
+from sottovoce.verify.folder import check_log
+from tests import warm
+from tests.experiments.test_experiments import read
+
+MODEL = "hosted:openai:gpt-4o-mini"
+SETTINGS: dict[str, Any] = {"model": MODEL, "agents": 2, "rounds": 1}
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="no fork there, nor can a process interrupt itself")
+
+
+class KeepingAlive(BaseHTTPRequestHandler):
+    """Says 4 to everything, on connections that stay open."""
+
+    protocol_version = "HTTP/1.1"
+    connections = 0
+    first: threading.Event
+    """Set when a request has come."""
+    may_reply: threading.Event
+
+    def setup(self) -> None:
+        super().setup()
+        type(self).connections += 1
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.first.set()
+        self.may_reply.wait(60)
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "The answer is 4."}}
+        about = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+        body = json.dumps(about).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *about: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    events = {"first": threading.Event(), "may_reply": threading.Event()}
+    handler: Any = type("Handler", (KeepingAlive,), events)
+    handler.may_reply.set()
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield handler
+        handler.may_reply.set()
+        server.shutdown()
+
+
+def asking(n: int, folder: Path | None = None, **more: Any) -> RunResults:
+    questions = [{"id": str(number), "question": f"{number} + 2?", "target": "4"} for number in range(n)]
+    return run_questions("debate", questions, SETTINGS | more, folder=folder, progress=False)
+
+
+def errors(*runs: RunResults) -> set[str | None]:
+    assert all(record.status in ("done", "failed") for run in runs for record in run.records)
+    return {record.error for run in runs for record in run.records}
+
+
+def test_five_runs_of_one_process_are_done_on_the_connections_of_the_first(server: Any) -> None:
+    # Seen: done, failed, done, failed, done ("Event loop is closed").
+    assert errors(*[asking(8) for _ in range(5)]) == {None}
+    assert server.connections <= 2 * 8
+
+
+def test_an_experiment_of_four_hosted_rows_has_no_failed_question(server: Any, tmp_path: Path) -> None:
+    rows = {f"row-{i}": {"scheme": "debate", "model": MODEL, "agents": 2, "rounds": i} for i in (1, 2, 3, 4)}
+    questions = {"sample": "arithmetic/1", "limit": 3}
+
+    runs, _ = run_experiment(read(tmp_path, {"questions": questions, "rows": rows}), RowRunner(tmp_path / "kept"))
+
+    assert [(run.counts.done, run.counts.failed) for run in runs.values()] == [(3, 0)] * 4
+
+
+async def test_a_notebook_s_loop_and_runs_in_it_and_in_threads_use_one_client(server: Any) -> None:
+    graph = create_debate(Debate(**SETTINGS)).compile()
+    decided = []
+    for _ in range(2):
+        decided.append(await graph.ainvoke({"question": "2 + 2?"}))
+        assert errors(asking(2)) == {None}
+        with ThreadPoolExecutor(2) as threads:
+            assert errors(*threads.map(asking, [3, 3])) == {None}
+        decided.append(graph.invoke({"question": "2 + 2?"}))
+
+    assert [each["decision"]["answer"] for each in decided] == ["4"] * 4
+
+
+async def test_a_run_in_a_node_of_an_application_s_graph_is_a_run_of_its_own(server: Any) -> None:
+    async def ask(state: Any) -> Any:
+        return {"done": errors(asking(1)) == {None}}
+
+    application: Any = StateGraph(dict)
+    application.add_node("ask", ask)
+    application.add_edge(START, "ask")
+
+    found = await application.compile(checkpointer=InMemorySaver()).ainvoke({}, {"configurable": {"thread_id": "1"}})
+    assert found == {"done": True}
+
+
+@POSIX
+def test_after_ctrl_c_the_run_resumes_and_the_loop_and_the_client_serve_on(server: Any, tmp_path: Path) -> None:
+    assert errors(asking(2)) == {None}
+    server.may_reply.clear()
+    server.first.clear()
+
+    def interrupt() -> None:
+        server.first.wait()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
+    try:
+        threading.Thread(target=interrupt).start()
+        with pytest.raises(KeyboardInterrupt):
+            asking(4, tmp_path / "run")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    stopped = load_run(tmp_path / "run")
+    server.may_reply.set()
+
+    assert stopped.status == "stopped" and len(stopped.unfinished) == 4 and not [*check_log(stopped)]
+    assert errors(asking(2), asking(4, tmp_path / "run")) == {None}
+    assert not [*check_log(load_run(tmp_path / "run"))]
+
+
+def test_agents_that_are_only_asynchronous_take_part_in_runs_and_in_sync_calls() -> None:
+    async def think(state: Any) -> Any:
+        return {"messages": [AIMessage("The answer is 4.")]}
+
+    async def say(messages: Any) -> str:
+        return "The answer is 4."
+
+    agent: Any = StateGraph(dict)
+    agent.add_node("think", think)
+    agent.add_edge(START, "think")
+    models: Any = {"agent_1": agent.compile(), "agent_2": RunnableLambda(say)}
+    graph = create_debate(Debate(agents=2, rounds=1), models=models).compile()
+
+    run = run_questions("debate", "2 + 2?", {"agents": 2, "rounds": 1}, models=models, progress=False)
+    assert graph.invoke({"question": "2 + 2?"})["decision"]["answer"] == "4" and errors(run) == {None}
+
+
+FORKS = """
+import multiprocessing, sys
+import langchain_openai  # once, instead of in each process
+from sottovoce.core.errors import UsageError
+from sottovoce.runs.api import run_questions
+
+fork = multiprocessing.get_context("fork")
+
+def ask(say=print):
+    try:
+        record = run_questions("single", "2 + 2?", {"model": sys.argv[1], "max_tokens": 2}, progress=False).records[0]
+        say(str(record.error or record.status))
+    except UsageError as error:
+        say(str(error))
+
+def ask_in_child():
+    replies = fork.SimpleQueue()
+    child = fork.Process(target=ask, args=(replies.put,))
+    child.start()
+    child.join(120)
+    print(replies.get() if not child.is_alive() else "it hangs")
+    child.kill()
+
+ask_in_child()
+ask()
+ask_in_child()
+ask()
+"""
+
+
+@POSIX
+@pytest.mark.parametrize("name", [MODEL, "tiny"])
+def test_a_fork_of_a_process_that_has_used_a_model_says_so_at_once(name: str, model: str, server: Any) -> None:
+    name = model if name == "tiny" else name
+
+    said = warm.run(FORKS, name, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+
+    before, parent, after, again = said.stdout.splitlines()
+    assert (before, parent, again) == ("done",) * 3, said.stderr
+    assert after.startswith("this process was forked from one that had used models before") and "spawn" in after
