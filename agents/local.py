@@ -213,7 +213,7 @@ class LocalModel(BaseModel):
         payload = self._spoken(ask).record_reply(reply, self.loaded)
         thoughts = thoughts if thoughts and thoughts.tokens else None
         spoken = self.payloads.put(thoughts.payload) if thoughts and thoughts.payload else None
-        cut = reply.finish == "length"
+        at_limit = reply.finish == "length"
         signs = [*degeneration(payload), self._latent_steps(payload), thoughts.note if thoughts else ""]
         return Message(
             **ask.place._asdict(),
@@ -221,8 +221,8 @@ class LocalModel(BaseModel):
             begun=words(ask.prefill),
             asked=ask.asked,
             payload=self.payloads.put(payload),
-            cut=cut,
-            notes=(*filter(None, [CUT if cut else "", *signs]), *notes),
+            cut=at_limit and not reply.complete,  # a format is complete where it could be written at the limit
+            notes=(*filter(None, [CUT if at_limit else "", *signs]), *notes),
             stats={**summary(payload, self.sampling(ask).temperature), **_tokens(reply, thoughts)},
             thoughts=encodable(thoughts.text) if thoughts else "",
             thoughts_payload=spoken,

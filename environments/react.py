@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, Protocol
 from typing_extensions import TypedDict
 
 from sottovoce.core.text import folded
+from sottovoce.prompts.own import is_own
 
 HEADING = re.compile(r"=+.*=+")
 
@@ -97,8 +98,6 @@ LONGEST = 1500
 """Most characters of an observation; a page may be one long sentence."""
 CUT = " ..."
 BEGINS = re.compile(r"\b(search|look[ _-]?up|finish)\s*\[", re.IGNORECASE)
-ROUND = re.compile(r"^\W{0,9}(search|look[ _-]?up|finish)\s?\((.*)\)\W*$", re.IGNORECASE | re.MULTILINE)
-"""An action alone on its line, in parentheses instead of brackets."""
 QUOTED = re.compile(r"([\"'`\u201c\u2018])(.*)([\"'`\u201d\u2019])")
 
 
@@ -143,16 +142,14 @@ def first_state() -> World:
 
 
 def parse(text: str) -> Action | Malformed:
-    """Return the first action in a text, in any case and with any text around it; brackets may be nested.
+    """Return the first action that a text states, in any case and with any text around it; brackets may be nested.
 
     >>> parse("Action 2: search[Orla (river)] and then Lookup[mouth]")
     Action(verb='search', argument='Orla (river)')
     >>> parse("Search[Orla").why
     "'Search[' has no end; expected a closing bracket, as in Search[a title]"
     """
-    match = BEGINS.search(text)
-    if match is None and ROUND.search(text):
-        return parse(ROUND.sub(r"\1[\2]", text))
+    match = next((each for each in BEGINS.finditer(text) if is_own(text, each.start())), None)
     if match is None:
         return Malformed("no action; expected Search[a title], Lookup[a word] or Finish[an answer]")
     verb: Verb = re.sub(r"\W|_", "", match[1].lower())  # type: ignore[assignment]  # a Verb, by the pattern

@@ -28,7 +28,6 @@ from sottovoce.nodes.settings import Documents
 from sottovoce.nodes.shared_settings import SEARCHED, Controlled, Searching
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
-from sottovoce.prompts.kinds.marks import RETRACTED
 from sottovoce.retrievers.passage import plain
 
 if TYPE_CHECKING:
@@ -42,9 +41,6 @@ SAID = r"[^\s][^\n]{0,119}"
 """A line of a small model's constrained message: some 40 tokens, so that two and an answer fit into 100."""
 INSIDE = r"[^{}\s.][^{}\n]{0,79}"
 """The content of a forced box: a few words, and not the dots of the prompt."""
-UNIT = re.compile(r"(?<=[^\s{\\])(\s{0,9})\\text\s*\{(\s?[^{}]{0,40})\}(?=[^{}]{0,40}\})")
-BOX = re.compile(r"\\?\b(text|boxed)\s*\{(?!\.\.\.|\s*(?:(?:the|your|final|short) )*answer\s*\})", re.IGNORECASE)
-"""A box that does not just repeat the prompt's example."""
 LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
 
 
@@ -162,31 +158,6 @@ class Exchange(NamedTuple):
     answers: tuple[str, ...]
 
 
-def boxed(text: str) -> str | None:
-    r"""Return what the last \text{...} holds, or else the last \boxed{...}; None without either.
-
-    A \text after other words in a box is a part of them: "16 \text{ years}". Braces inside are balanced, where the
-    published code stops at the first closing one. A box with dots or the word "answer", as in a prompt, is ignored, and
-    so is one that is retracted.
-
-    >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
-    'the Orla'
-    """
-    text = UNIT.sub(r"\1\2", text)
-    found = {mark[1].lower(): mark.end() for mark in BOX.finditer(text)}
-    at = found.get("text", found.get("boxed"))
-    return None if at is None or RETRACTED.search(text, at) else _inside(text[at:])
-
-
-def _inside(text: str) -> str:
-    depth = 1
-    for at, sign in enumerate(text):
-        depth += (sign == "{") - (sign == "}")
-        if not depth:
-            return text[:at].strip()
-    return text.partition("\n")[0].strip()
-
-
 def exchange(text: str) -> Exchange:
     """Return the #Q and #A lines of a message."""
     lines = [(mark[1], mark[2].strip()) for mark in LINE.finditer(text)]
@@ -195,7 +166,7 @@ def exchange(text: str) -> Exchange:
 
 def answered(state: Discussion) -> bool:
     """Return True if any agent gave an answer in its form in the current round."""
-    return any(boxed(message.full_text) is not None for message in rounds_of(state, (TALK,))[-1].values())
+    return any(kinds.boxed(message) is not None for message in rounds_of(state, (TALK,))[-1].values())
 
 
 def by_box(run: RunContext[IA], state: Discussion) -> Decision:
@@ -216,8 +187,8 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
 
 
 def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
-    """Return the vote in a message; an empty box counts as a wrong answer, a reply without a box as an abstention."""
-    inside = boxed(message.full_text)
+    """Return the vote in a message; a reply without a box of its own is an abstention."""
+    inside = kinds.boxed(message)
     if inside is None:
         return read_vote(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
     return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}

@@ -30,7 +30,7 @@ from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.settings import Model, Settings
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.prompts import kinds
-from sottovoce.prompts.structured import read_json, read_lines
+from sottovoce.prompts.structured import read_json
 
 if TYPE_CHECKING:
     from sottovoce.nodes.agent import Agent
@@ -112,9 +112,7 @@ async def moderate(run: RunContext[MAD], state: Discussion, agent: Agent) -> Upd
     fields = {PREFERENCE: EITHER, ANSWER: form_of(state)}
     kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, **fields).may_be_empty(ANSWER)
     ask = Ask("moderate", turns, kept_to, protocol="nl")
-    messages = await say(
-        run, state, agent, ask, validate=lambda message: verdict(message.text, state).error, requested=form
-    )
+    messages = await say(run, state, agent, ask, validate=lambda message: verdict(message, state).error, requested=form)
     return {"board": messages, "turn": state["turn"] + 1}
 
 
@@ -133,7 +131,7 @@ async def judge(run: RunContext[MAD], state: Discussion, agent: Agent) -> Update
     ask = Ask("judge", turns, Form.of_object(REASON, ANSWER, **{ANSWER: form_of(state)}), protocol="nl")
 
     def validate(message: Message) -> str:
-        return judgement(message.text, state, cut=message.cut).error
+        return judgement(message, state).error
 
     form = judgement_form(builder, again=True)
     return {"board": await say(run, state, agent, ask, validate=validate, requested=form, lacks_answer=validate)}
@@ -204,38 +202,37 @@ def judgement_form(builder: PromptBuilder, *, again: bool = False) -> str:
 # Decisions
 
 
-def verdict(text: str, question: Question) -> Verdict:
+def verdict(message: Message, question: Question) -> Verdict:
     """Read the moderator's answer; None if it is empty or there is no preference (both missing in the paper's code)."""
-    read = read_json(text, (PREFERENCE, SIDE, REASON, ANSWER), may_be_empty=(PREFERENCE, SIDE, REASON, ANSWER))
-    found = read.values if ANSWER in read.values else read_lines(text, (PREFERENCE, SIDE, REASON, ANSWER))
-    if ANSWER not in found:
+    names = (PREFERENCE, SIDE, REASON, ANSWER)
+    read = read_json("" if message.cut else message.text, names, may_be_empty=names)
+    if ANSWER not in read.values:
         return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
-    undecided = re.match(r"\W*(no|none|neither|false)\b", found.get(PREFERENCE, "").lower())
-    given = found[ANSWER]
+    undecided = re.match(r"\W*(no|none|neither|false)\b", read.values.get(PREFERENCE, "").lower())
+    given = read.values[ANSWER]
     read_as = _read_field(given, question)  # first: a choice may be "Cannot be determined"
     is_open = read_as.answer is None and kinds.is_open(given, question)
     return Verdict(None) if undecided or is_open else read_as
 
 
-def judgement(text: str, question: Question, *, cut: bool = False) -> Verdict:
-    """Read the judge's answer from its JSON object, else from lines, else as in any reply."""
-    read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
-    given = read.values.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
-    if given:
+def judgement(message: Message, question: Question) -> Verdict:
+    """Read the judge's answer from its JSON object, else as in any reply."""
+    read = read_json("" if message.cut else message.text, (REASON, ANSWER), may_be_empty=(REASON,))
+    if given := read.values.get(ANSWER):
         return _read_field(given, question)
-    answer = kinds.reading(text, question, cut=cut).answer  # also of an object with the field "answer"
+    answer = kinds.reading(message, question).answer  # also of an object with the field "answer"
     return Verdict(answer, "" if answer is not None else f'"{ANSWER}" {read.missing[ANSWER]}')
 
 
 def by_judge(message: Message, question: Question) -> Vote:
     """Return the judge's answer as a vote."""
-    return vote_of(message, boxed(judgement(message.text, question, cut=message.cut).answer))
+    return vote_of(message, boxed(judgement(message, question).answer))
 
 
 def settled(state: Discussion) -> str | None:
     """Return the moderator's answer of the current round; None without one."""
     message = said(state, "moderator", state["round"], ("moderate",))
-    return verdict(message.text, state).answer if message else None
+    return verdict(message, state).answer if message else None
 
 
 def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:

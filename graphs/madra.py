@@ -10,6 +10,7 @@ and the summarizer's. The paper's code was not published, and its prompts are pi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
@@ -19,16 +20,17 @@ from pydantic import Field
 from sottovoce.agents.ask import WORDS, Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.bounds import Agents, Few, Rounds, Tokens
+from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, evidence_message, numbers, passages, search
-from sottovoce.nodes.madra_readers import AGREED, CHOSEN, agree, read_vote, reading, selected, selection_form, verdict
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Passage, shown
 from sottovoce.nodes.say import noted, say, say_answer
 from sottovoce.nodes.shared_settings import Pooled
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
+from sottovoce.prompts.own import is_own
 from sottovoce.retrievers.pool import Pool, merged
 
 if TYPE_CHECKING:
@@ -106,15 +108,13 @@ async def talk(run: RunContext[MADRA], state: Madra, agent: Agent) -> Update:
     messages, places = list[Message](), [*range(len(offered))]
     if run.settings.self_selection and offered:
         *before, picked = await _select(run, state, agent, builder, offered)
-        places = selected(picked.full_text, len(offered), run.settings.most) or []
+        places = selected(picked, len(offered), run.settings.most) or []
         chosen = ", ".join(_titled(place, offered[place]) for place in places)
         messages = [*before, noted(picked, f"chose {chosen or 'no evidence'}")]
     evidence = [(place, offered[place]) for place in places]
     own, others = _latest(state, run.settings.speakers(), agent.name)
     ask = Ask("revise" if state["round"] else "answer", talk_turns(builder, evidence, own, others))
-    messages += await say_answer(
-        run, state, agent, ask, reading, is_read=False
-    )  # unless the summarizer's cannot be read
+    messages += await say_answer(run, state, agent, ask, is_read=False)  # unless the summarizer's cannot be read
     simultaneous = state["round"] == 0
     return {"board": messages} if simultaneous else {"board": messages, "turn": state["turn"] + 1}
 
@@ -125,7 +125,7 @@ async def judge(run: RunContext[MADRA], state: Madra, agent: Agent) -> Update:
     ask = Ask(AGREE, turns, AGREED, protocol=WORDS)
 
     def validate(message: Message) -> str:
-        return "" if verdict(message.full_text) is not None else "it says neither yes nor no"
+        return "" if verdict(message) is not None else "it says neither yes nor no"
 
     return {"board": await say(run, state, agent, ask, validate=validate, requested="[Yes] or [No]")}
 
@@ -136,7 +136,7 @@ async def summarise(run: RunContext[MADRA], state: Madra, agent: Agent) -> Updat
     request = builder.prompts.render("madra/summarise", others=[MessageRef(message) for message in answers])
     system = builder.system_turn(*builder.prompts.render("madra/summarizer"))
     turns = (*system, Turn("user", blocks(request, builder.question_of())))
-    return {"board": await say_answer(run, state, agent, Ask(SUMMARISE, turns, protocol=WORDS), reading)}
+    return {"board": await say_answer(run, state, agent, Ask(SUMMARISE, turns, protocol=WORDS))}
 
 
 async def _select(
@@ -146,7 +146,7 @@ async def _select(
     most = run.settings.most
 
     def validate(message: Message) -> str:
-        chosen = selected(message.full_text, len(offered), most)
+        chosen = selected(message, len(offered), most)
         return "" if chosen is not None else f'it has no line "{CHOSEN}" with numbers or [No Found]'
 
     turns, form = select_turns(builder, offered, most), selection_form(len(offered), most)
@@ -194,7 +194,7 @@ def talk_turns(
     """Return the evidence with its numbers, the last messages of others and its own, the question and the usual form.
 
     The paper asks for brackets, which small models echo ("the answer is in square brackets"). Here the prompt does
-    not ask for them, but they are read.
+    not ask for them; they are read where they end a reply.
     """
     heard = [MessageRef(message) for message in others]
     said = (
@@ -237,21 +237,68 @@ def _spoken(settings: MADRA, state: Madra) -> list[Message]:
     return [spoken[name] for name in settings.speakers()]
 
 
-# Decisions
+# Readers and decision
+
+
+CHOSEN = "Evidence:"
+AGREED = Form(choices=("[Yes]", "[No]"), unknown=False)
+_NOUN = r"(?:passages?|pieces?|numbers?|documents?|items?|sources?|texts?)"
+_MARK = re.compile(
+    rf"^[^\w\n]{{0,9}}(?:(?:my|the|final|chosen|selected) ){{0,2}}evidence(?: {_NOUN})?[*_]{{0,3}} ?[:=]", re.I | re.M
+)
+_CHOICE = re.compile(
+    rf"\W{{0,9}}(?:{_NOUN}\s)?[#\[]?\d{{1,6}}(?:(?:[\s,;&#*\u2022\[\]]|(?<=\n)-|\band\b){{1,9}}\d{{1,6}}){{0,99}}[\])*.}}\s]{{0,9}}",
+    re.IGNORECASE,
+)
+"""Nothing but numbers, in brackets or not, in one line or as a list; a range of numbers is none."""
+_NOTHING = re.compile(r"\W*(?:none(?: of them)?|nothing|no(?:t|ne)? found|no evidence)\W*", re.IGNORECASE)
+_VERDICT = re.compile(r"\[\s?(yes|no)\s?\]", re.IGNORECASE)
+_LAST = re.compile(r"^[^\w\n]{0,9}(?:(?:my |the |final ){0,2}(?:verdict|answer)\W{1,6})?(yes|no)\W*\Z", re.I | re.M)
+
+
+def selection_form(offered: int, most: int) -> Form:
+    """Return the form of a choice: free text, then a line that names offered pieces or none."""
+    number = "|".join(map(str, range(offered)))
+    more = rf"(?: \[(?:{number})\]){{0,{most - 1}}}" if most > 1 else ""
+    return Form(pattern=rf"\[(?:{number})\]{more}|\[No Found\]", after=CHOSEN, unknown=False)
+
+
+def selected(message: Message, offered: int, most: int) -> list[int] | None:
+    """Return the first `most` chosen numbers below `offered`, each once, in the order of the reply; None without any.
+
+    They stand behind the last "Evidence:" that begins a line, or are the whole reply; remarks in parentheses do not
+    count, and a line of anything else is none. "[No Found]" chooses none.
+    """
+    text, marks = message.full_text, [*_MARK.finditer(message.full_text)]
+    behind = re.sub(r"\([^()\n]{0,200}\)", "", text[marks[-1].end() :] if marks else text).strip()
+    lines = (behind, behind.partition("\n")[0]) if marks else (behind,)
+    line = next((line for line in lines if _CHOICE.fullmatch(line) or _NOTHING.fullmatch(line)), None)
+    if message.cut or line is None:
+        return None
+    return [number for number in dict.fromkeys(map(int, re.findall(r"\d+", line))) if number < offered][:most]
+
+
+def verdict(message: Message) -> bool | None:
+    """Return a judge's verdict: its own [Yes] or [No], or a last line of that word; None without one, or with both."""
+    text = message.full_text.strip()
+    found = [*_VERDICT.finditer(text)] or [*_LAST.finditer(text)]
+    if message.cut or len({each[1].lower() for each in found}) != 1 or not is_own(text, found[-1].start()):
+        return None
+    return found[-1][1].lower() == "yes"
 
 
 def agreed(state: Discussion) -> bool:
     """Return True if the judge found that the debaters agree in the current round."""
     message = said(state, JUDGE, state["round"], (AGREE,))
-    return message is not None and agree(message.full_text)
+    return message is not None and verdict(message) is True
 
 
 def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
     """Decide by the summarizer's answer; if it cannot be read, by most of the debaters' last answers."""
-    votes = [voted(message, state, read_vote) for message in _spoken(run.settings, state)]
+    votes = [voted(message, state) for message in _spoken(run.settings, state)]
     message, round, agrees = said(state, SUMMARIZER, state["round"], (SUMMARISE,)), state["round"] + 1, agreed(state)
     assert message is not None, "the summarizer speaks last"
-    answer = voted(message, state, read_vote)["answer"]
+    answer = voted(message, state)["answer"]
     how = f"they agreed in round {round}" if agrees else f"they never agreed in {counted(round, 'round')}"
     if answer is None:
         decision = majority(votes, state)

@@ -98,7 +98,7 @@ class Said(NamedTuple):
     @property
     def does(self) -> Action | Malformed:
         """The action for the library."""
-        return react.parse(self.action.text) if self.action else _action_in(self.step)
+        return action_in(self.action or self.step)
 
 
 # Acts
@@ -122,7 +122,7 @@ async def take_step(run: RunContext[ReAct], state: Relay, agent: Agent) -> Updat
     guided = replace(action, after=f"Action {number}:", one_line=agent.wording == "sentence")
     ask = Ask(STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
     said = await say(run, state, agent, ask)
-    if isinstance(_action_in(said[-1]), Malformed):
+    if isinstance(action_in(said[-1]), Malformed):
         thought = MessageRef(said[-1], ((0, len(_thought(said[-1]))),), own=True)
         prefill = (f"Thought {number}:", thought, f"\nAction {number}:")
         said += await say(run, state, agent, Ask(ACTION, turns, action, prefill, ("\n",), most))
@@ -237,9 +237,11 @@ def _step_parts(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> li
 # Readers of a step
 
 
-def _action_in(step: Message) -> Action | Malformed:
+def action_in(message: Message) -> Action | Malformed:
     """Return the action after the first "Action 3:", or else the first one; invented observations are ignored."""
-    text = MADE_UP.split(step.text, maxsplit=1)[0]
+    if message.cut:
+        return Malformed("the reply was cut; expected an action, as in Search[a title]")
+    text = MADE_UP.split(message.text, maxsplit=1)[0]
     marked = MARK.search(text)
     return react.parse(ANEW.split(text[marked.end() :], maxsplit=1)[0] if marked else text)
 

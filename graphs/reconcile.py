@@ -50,15 +50,7 @@ from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import MOST_CHOICES, KindName, lettered
 from sottovoce.prompts.render import Prompts
-from sottovoce.prompts.structured import (
-    Structured,
-    clamped,
-    read_confidence,
-    read_json,
-    read_lines,
-    recalibrated,
-    stated_confidence,
-)
+from sottovoce.prompts.structured import read_confidence, read_json, recalibrated
 
 if TYPE_CHECKING:
     from sottovoce.nodes.agent import Agent
@@ -106,7 +98,7 @@ class Stated:
 
     answer: str | None
     confidence: float | None
-    """May be outside 0 to 1, as stated."""
+    """In [0, 1]; None if it cannot be read."""
     error: str = ""
     """A description of what cannot be read."""
     unread: bool = False
@@ -136,48 +128,30 @@ def discuss_turns(
     return (*builder.system_turn(), Turn("user", builder.full_turn(form(builder), samples, said)))
 
 
-def stated(text: str, question: Question, *, cut: bool = False) -> Stated:
-    """Read an agent's JSON, or its reply in another form; fields that cannot be read are None."""
+def stated(message: Message, question: Question) -> Stated:
+    """Read an agent's JSON; without it, an answer as in any reply. Fields that cannot be read are None."""
+    text, kind = "" if message.cut else message.text, kinds.kind_of(question)
     read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
-    if ANSWER in read.missing:
-        return _in_words(text, question, read, cut=cut)
     errors = [f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING]
-    answer = confidence = None
-    wrong = ANSWER in read.missing
-    if ANSWER in read.values:
-        given, kind = read.values[ANSWER], kinds.kind_of(question)
-        answer = kinds.read_field(given, question)
-        wrong = answer is None and not kinds.is_open(given, question)  # "unknown" is an abstention that can be read
-        errors += [f'"{ANSWER}" holds no {kinds.KINDS[kind].words}'] if wrong else []
-    if CONFIDENCE in read.values:
-        confidence = read_confidence(read.values[CONFIDENCE])
-        errors += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']
+    if ANSWER in read.missing:
+        answer = kinds.reading(message, question).answer
+        return Stated(answer, None, "; ".join(errors), unread=answer is None)
+    answer, confidence = kinds.read_field(read.values[ANSWER], question), read_confidence(read.values.get(CONFIDENCE))
+    wrong = answer is None and not kinds.is_open(read.values[ANSWER], question)  # "unknown" can be read
+    errors += [f'"{ANSWER}" holds no {kinds.KINDS[kind].words}'] if wrong else []
+    if CONFIDENCE in read.values and confidence is None:
+        errors.append(f'"{CONFIDENCE}" is no number from 0 to 1')
     return Stated(answer, confidence, "; ".join(errors), unread=wrong)
 
 
-def _in_words(text: str, question: Question, read: Structured, *, cut: bool) -> Stated:
-    """Read a reply without an object: lines `answer: ...`, else like any reply."""
-    given = read_lines(text, (ANSWER, CONFIDENCE)).get(ANSWER)
-    answer = kinds.read_field(given, question) if given else None
-    answer = kinds.reading(text, question, cut=cut).answer if answer is None else answer
-    confidence = read_confidence(stated_confidence(text))
-    error = "; ".join(f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING)
-    is_read = answer is not None and confidence is not None
-    return Stated(answer, confidence, "" if is_read else error, unread=answer is None)
-
-
 def read_vote(message: Message, question: Question) -> Vote:
-    """Return a vote with its weight; an unreadable confidence is 0, as in the published code, others are clamped.
+    """Return a vote with its weight; an unreadable confidence is 0, as in the published code.
 
     An answer that cannot be read is an abstention, where the published code uses a random or an earlier one.
     """
-    read = stated(message.text, question, cut=message.cut)
-    confidence = clamped(read.confidence or 0.0)
-    cast = vote_of(message, boxed(read.answer))
-    vote: Vote = {**cast, "confidence": confidence, "weight": recalibrated(confidence)}
-    if read.confidence in (None, confidence):
-        return vote
-    return {**vote, "note": f"stated a confidence of {read.confidence:.4g}"}
+    read = stated(message, question)
+    confidence = read.confidence or 0.0
+    return {**vote_of(message, boxed(read.answer)), "confidence": confidence, "weight": recalibrated(confidence)}
 
 
 def vote(run: RunContext[ReConcile], state: Discussion) -> Update:
@@ -198,10 +172,10 @@ async def discuss(run: RunContext[ReConcile], state: Discussion, agent: Agent) -
     ask = Ask("revise" if round else "answer", turns, kept_to)
 
     def validate(message: Message) -> str:
-        return stated(message.text, state, cut=message.cut).error
+        return stated(message, state).error
 
     def lacks_answer(message: Message) -> str:
-        read = stated(message.text, state, cut=message.cut)
+        read = stated(message, state)
         return read.error if read.unread else ""
 
     board = await say(

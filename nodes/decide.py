@@ -51,7 +51,7 @@ class Viewpoint:
 
 def read_vote(message: Message, question: Question) -> Vote:
     """Return the vote in a message."""
-    return vote_of(message, kinds.reading(message.full_text, question, cut=message.cut))
+    return vote_of(message, kinds.reading(message, question))
 
 
 def vote_of(message: Message, reading: kinds.Reading) -> Vote:

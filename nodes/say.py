@@ -37,8 +37,6 @@ COMMON = (
 """Words that are no answer by themselves, in `phrases_of`."""
 MOST_PHRASES = 32
 _WORD = re.compile(r"[^\s.,;:!?()\"]+(?:[.,][^\s.,;:!?()\"]+)*")
-Read = Callable[..., kinds.Reading]
-"""Reads a reply, as `kinds.reading`: its text, the question, and `cut`."""
 Validate = Callable[[Message], str]
 """Returns a short description of what is wrong with a reply; empty if it can be read."""
 
@@ -84,8 +82,9 @@ async def say(
             longest, ask = usual, replace(ask, max_tokens=usual)  # the model has no room for twice the length
             continue
         error = unread(message, await _checked(validate, message), longest)
-        was_cut, cut = cut, cut or CUT in message.notes
-        repeats = bool(error) and len(attempts) < retries and not (was_cut and CUT in message.notes)
+        is_short = message.cut or CUT in message.notes  # a format may be complete, and its texts cut
+        was_cut, cut = cut, cut or is_short
+        repeats = bool(error) and len(attempts) < retries and not (was_cut and is_short)
         if repeats and cut and not was_cut:
             longest, ask = 2 * usual, replace(ask, max_tokens=2 * usual)
         missing = "" if repeats else await _checked(lacks_answer, message)
@@ -114,6 +113,8 @@ def unread(message: Message, error: str, longest: int = 0) -> str:
         return error
     if CUT in message.notes:
         return f"it was cut off at {longest} tokens" if longest else f"it was {CUT}"
+    if message.cut:
+        return f"it was {message.notes[0]}"
     return next((note for note in message.notes if note == EMPTY or note.startswith(REFUSAL)), error)
 
 
@@ -122,7 +123,6 @@ async def say_answer(
     state: Discussion,
     agent: Agent,
     ask: Ask,
-    read: Read = kinds.reading,
     *,
     is_read: bool = True,
 ) -> list[Message]:
@@ -139,7 +139,7 @@ async def say_answer(
         return await say(run, state, agent, ask)
     if is_read and not (form or ask.prefill) and agent.is_hooked and agent.wording != "short":
         ask = replace(ask, prefill=ANSWER_PREFILL, stop=("\n",))
-    return await say(run, state, agent, ask, lacks_answer=lacks_answer(state, read))
+    return await say(run, state, agent, ask, lacks_answer=lacks_answer(state))
 
 
 def form_of(question: Question) -> Form | None:
@@ -276,13 +276,13 @@ def _hands_over(intervention: Intervened, agent: Agent) -> bool:
     return (intervention["what"], intervention["agent"]) == (HUMAN, agent.name)
 
 
-def lacks_answer(question: Question, read: Read = kinds.reading) -> Validate:
+def lacks_answer(question: Question) -> Validate:
     """Return the check that says what a reply lacks if it neither states an answer nor calls it unknown."""
 
     def validate(message: Message) -> str:
-        text = message.full_text
-        stated = read(text, question, cut=message.cut).answer is not None or kinds.declines(text)
-        return "" if stated else f"it holds no {kinds.KINDS[kinds.kind_of(question)].words}"
+        declines = not message.cut and kinds.declines(message.full_text, question)
+        is_stated = kinds.reading(message, question).answer is not None or declines
+        return "" if is_stated else f"it holds no {kinds.KINDS[kinds.kind_of(question)].words}"
 
     return validate
 

@@ -11,18 +11,23 @@ import re
 BEFORE = 240  # characters of a line that are examined before a statement
 BEHIND = 160  # characters behind it
 
-NOT_OWN = re.compile(
-    r"\b(?:if|whether|suppos\w{1,4}|assum\w{1,4}|unless|provided|should|would|could|might|perhaps|maybe|when|had"
-    r"|agents?|others?|another|someone|somebody|opponent|debater|view|says?|said|saying|writes?|wrote|written|claim(?:s|ed)?"
-    r"|argue[sd]?|thinks|thought|believe[sd]|suggest(?:s|ed)?|states|stated|proposed?s?|gave|quot(?:e[sd]?|ing)|cited"
-    r"|instead of|rather than|unlike|compared?|example|e\.g|doubt|never|neither|wrong|incorrect(?:ly)?|mistaken(?:ly)?"
-    r"|rejected?|false(?:ly)? answer|bad|broken|buggy|naive)\b|(?:\bnot|n't)\b(?! only\b)",
+OTHERS = re.compile(
+    r"\b(?:if|whether|suppos\w{1,4}|assum\w{1,4}|unless|provided|would|could|might|perhaps|maybe"
+    r"|agents?|others?|another|someone|somebody|opponent|debater|says|said|saying|writes?|wrote|written|claims|claimed"
+    r"|argue[sd]?|heard|thinks|thought|believe[sd]|suggest(?:s|ed)?|states|stated|propose[sd]?|quot(?:e[sd]?|ing)|cited"
+    r"|unlike|compared?|example|e\.g|doubt|mistaken(?:ly)?|reject(?:s|ed)?|(?:wrong|buggy|broken|naive)(?:ly)?)\b",
     re.IGNORECASE,
 )
-"""A sign that what follows in the sentence is not stated by the reply itself."""
+"""A sign in the sentence before a statement that it is another's, or one that is only supposed."""
+DENIAL = re.compile(
+    r"\b(?:never|neither|nor|incorrect\w{0,2}|instead of|rather than)\b|(?:\bnot|n't)\b(?! only\b)", re.IGNORECASE
+)
+"""A sign in the clause before a statement that it is denied."""
+PAST = re.compile(r"\b(?:at first|initially|previously|earlier|originally|used to|before)\b", re.IGNORECASE)
+"""A sign that it was stated before, and may be no longer."""
 FIRST_PERSON = re.compile(
-    r"\b(?:I(?:'m| am| will|'ll| would| still| now| also| therefore| again| must| do)?\s(?:keep|kept|stay|stand|stick|say"
-    r"|get|find|conclude|answer|change|switch|agree|confirm|maintain|choose|pick|hold|repeat|revise)"
+    r"\b(?:I(?:'m| am| will|'ll| would| still| now| also| therefore| again| must| do)?\s(?:keep|kept|stay|stand|stick"
+    r"|say|get|find|conclude|answer|change|switch|agree(?:\s(?:\w+\s)?with\s[^.,;:\n]{1,40}?(?=\sthat\b))?|confirm|maintain|choose|pick|hold|repeat|revise)"
     r"|(?:my|our)\s(?:(?:own|final|new|revised|corrected|updated)\s){0,2}(?:answer|action|program|solution|choice|result))\b",
     re.IGNORECASE,
 )
@@ -53,20 +58,21 @@ def is_own(text: str, at: int) -> bool:
         return False
     if not re.search(r"\w", line):  # it begins its line: a line before may announce it
         above = re.sub(r"\s*(?:```|~~~)[\w+-]{0,20}\s*\Z", "", text[max(0, at - BEFORE) : at - len(line)]).rstrip()
-        line = above.rpartition("\n")[2] if above.rstrip("*_ ").endswith(":") else ""
-        if re.match(r"\s{0,3}>", line):
-            return False
+        line = above.rpartition("\n")[2].rpartition(",")[2] if above.rstrip("*_ ").endswith(":") else ""
     return is_own_lead(SENTENCE_END.split(line)[-1])
 
 
 def is_own_lead(lead: str) -> bool:
     """Return whether the words before a statement leave it the speaker's own."""
+    if PAST.search(lead):
+        return False
     voice = [*FIRST_PERSON.finditer(lead)]
-    return not NOT_OWN.search(lead[voice[-1].end() :] if voice else lead)
+    lead = lead[voice[-1].end() :] if voice else lead
+    return not OTHERS.search(lead) and not DENIAL.search(re.split("[,:]", lead)[-1])
 
 
 def is_upheld(behind: str) -> bool:
-    """Return whether the rest of a statement's sentence neither denies it, nor gives it to another, nor sets a condition.
+    """Return whether the rest of a statement's sentence neither denies it, nor sets a condition, nor names another.
 
     >>> is_upheld(" is what agent 2 got."), is_upheld(" if all seats are meant."), is_upheld(" seats, as agent 2 says.")
     (False, False, True)

@@ -328,6 +328,8 @@ class Reply:
     """The reply's tokens; for a mean feed the nearest token of each mean (the token itself if one-hot)."""
     finish: Finish
     usage: Usage
+    complete: bool = False
+    """True if the reply's format is complete, also where it was written because few tokens were left."""
     rows: dict[str, torch.Tensor] = field(default_factory=dict)
     """The mean embeddings (n, E) of a mean feed, by table key."""
     states: dict[int, torch.Tensor] = field(default_factory=dict)

@@ -319,6 +319,7 @@ class Sequence:
             ids=tuple(self.ids),
             finish=finish,
             usage=Usage(self.length, n, self.reused),
+            complete=self.complete is not None,
             rows={key: means.cpu() for key, means in kept.mean_rows(n).items()},
             states=kept.states(n + 1),
             stats=kept.stats(n),

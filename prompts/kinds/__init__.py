@@ -1,10 +1,11 @@
 r"""Kinds of answers by name: request, read and compare answers.
 
-A reply is read in the same way for every kind (`reading`): its last statement counts, which is a line `Answer: X`,
-"the answer is X", a box, the field "answer" of a JSON object, `<answer>` tags or brackets at the end; or the reply is
-nothing but the answer. Other prose is not read: whoever needs an answer asks for it. A statement of "unknown", a line
-without an answer of the kind and a statement that is retracted are abstentions. An abstention is None: it is never
-counted as right and never pooled as a vote.
+A reply is read in the same way for every kind (`reading`): it states its answer by a line `Answer: X`, "the answer is
+X", a box, the field "answer" of a JSON object, `<answer>` tags or brackets at the end; or it is nothing but the answer.
+What is quoted, reported, conditional or denied states nothing (`prompts.own`), and neither does a reply that was cut.
+Two statements that differ are none, unless the later one corrects the earlier. Other prose is not read: whoever needs
+an answer asks for it. A statement of "unknown", a line without an answer of the kind and a statement that is retracted
+are abstentions. An abstention is None: it is never counted as right and never pooled as a vote.
 
 A kind is one object (see `Kind`), which its file registers when imported or which is declared as an entry point of the
 group `sottovoce.kinds`.
@@ -14,18 +15,32 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from sottovoce.channels.message import Message
 from sottovoce.core.any_types import Unimported
 from sottovoce.core.registry import Registry
 from sottovoce.prompts.kinds.kind import UNKNOWN, sentences
 from sottovoce.prompts.kinds.kind import Kind as Kind
-from sottovoce.prompts.kinds.marks import ITEM, LONGEST, RETRACTED, How, boxes, marks, plain
+from sottovoce.prompts.kinds.marks import (
+    CITED,
+    CORRECTED,
+    ITEM,
+    LONGEST,
+    MINUS,
+    TOOL_CALL,
+    How,
+    Mark,
+    box_in,
+    marks,
+    own_boxes,
+    plain,
+)
 from sottovoce.prompts.kinds.marks import normalise as normalise
 from sottovoce.prompts.kinds.number import target as number_in
 from sottovoce.prompts.kinds.option import bare
@@ -48,8 +63,6 @@ KindName = Annotated[
 """The name of a kind in settings and questions."""
 LONGEST_BARE = 200  # characters of a reply that is only an answer
 MOST_CHOICES = len(string.ascii_uppercase)
-_ALONE = re.compile(r"(?:\A|\n)[ \t]*\{[^{}]*+\}\Z")
-"""An object at the beginning of a line, not one quoted within a sentence."""
 LONGEST_QUESTION = 2000  # characters of a question that are examined, from its end
 EXPRESSION = re.compile(
     r"(?<![\w.])(?:\d+(?:[.,]\d+)*|[a-z])\s*(?:[-+*/×÷^]|\\times|times|plus|minus)\s*\(?\s*(?:\d|[a-z]\b)", re.I
@@ -112,20 +125,23 @@ def _of_wording(question: str, has_target: bool) -> str:
     return "number" if COUNTS.search(asks) else "yes_no" if YES_NO.match(asks) else "number" if is_quantity else "text"
 
 
-def reading(text: str, question: Mapping[str, Any], *, cut: bool = False) -> Reading:  # Any: see is_open
-    """Read the answer that a reply to a question states, or that it consists of.
-
-    A reply that was `cut`, at the token limit or by a server, has no bare answer and no statement in which it ends.
-    """
-    if cut:  # in its last sentence or line
-        ends = [match.end() for match in re.finditer(r"[.!?][\"')*]*\s|\n", text[:-1])]
-        text = text[: ends[-1]] if ends else ""
-    return _read(text, kind_of(question), tuple(question.get("choices") or ()), cut)
+def reading(message: Message, question: Mapping[str, Any]) -> Reading:  # Any: see is_open
+    """Read the answer that a reply to a question states, or that it consists of; one that was cut states nothing."""
+    if message.cut:
+        return ABSTENTION
+    return _read(message.full_text, kind_of(question), tuple(question.get("choices") or ()))
 
 
 def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """Return the answer of `reading`."""
-    return reading(text, question).answer
+    """Return the answer of `reading` in the text of a whole reply."""
+    return _read(text, kind_of(question), tuple(question.get("choices") or ())).answer
+
+
+def boxed(message: Message) -> str | None:
+    r"""Return what a reply states in boxes of its own, "the Orla" of `\boxed{\text{the Orla}}`; None without any."""
+    body = "" if message.cut else plain(message.full_text)
+    settled = _settled([(box, box.text.strip()) for box in own_boxes(body)], body, str.__eq__)
+    return settled and settled[1]
 
 
 def read_field(field: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -133,8 +149,8 @@ def read_field(field: str, question: Mapping[str, Any]) -> str | None:  # Any: s
     if normalise(field) == normalise(placeholder(question)):
         return None
     said = plain(" ".join(field.split()))
-    stated = [inside for _, inside in boxes(said)] or [said]
-    return KINDS[kind_of(question)].read(stated[-1], question.get("choices") or []) or None
+    stated = box_in(said)
+    return KINDS[kind_of(question)].read(said if stated is None else stated, question.get("choices") or []) or None
 
 
 def same(left: str | None, right: str | None, kind: str) -> bool:
@@ -168,10 +184,15 @@ def is_open(field: str, question: Mapping[str, Unimported]) -> bool:
     return not re.search(r"\w", field) or bool(not is_answer and UNKNOWN.match(field))
 
 
-def declines(text: str) -> bool:
-    """Return whether a text states that the answer is unknown, an abstention after which nobody asks again."""
+def declines(text: str, question: Mapping[str, Any]) -> bool:  # Any: see is_open
+    """Return whether a text states that the answer is unknown, an abstention after which nobody asks again.
+
+    It does not where a label of the question says so too, which the agent may mean.
+    """
+    if any(UNKNOWN.match(choice) for choice in question.get("choices") or []):
+        return False
     body = plain(text)
-    return any(UNKNOWN.match(said) for said in [mark.text for mark in marks(body)] or sentences(body)[-1:])
+    return any(UNKNOWN.match(said) for said in [mark.text for mark in marks(body)][-1:] or sentences(body)[-1:])
 
 
 def lettered(choices: list[str]) -> list[str]:
@@ -181,33 +202,42 @@ def lettered(choices: list[str]) -> list[str]:
 
 
 @lru_cache(1024)  # a reply is parsed as soon as it comes, for the votes, and for the record
-def _read(text: str, name: str, choices: tuple[str, ...], cut: bool) -> Reading:
-    """Return the last statement that names an answer or denies one, else the bare answer."""
-    kind, field = KINDS[name], _field(text)
-    if field is not None:
-        return _as_read(kind.read(" ".join(field.split()), choices), "boxed")
+def _read(text: str, name: str, choices: tuple[str, ...]) -> Reading:
+    """Return the answer of all own statements, but those that a later one corrects; without any, the bare answer."""
+    kind, text = KINDS[name], TOOL_CALL.sub("", text[-LONGEST:])
+    found = read_json(text, ("answer",), may_be_empty=("answer",))
+    if (field := found.values.get("answer")) == "":
+        return ABSTENTION
+    if field is not None:  # an object states what a box would
+        text = f"{text[: found.span[0]]}\n\\boxed{{{' '.join(field.split())}}}\n{text[found.span[1] :]}"
     body = plain(text)
-    for mark in marks(body, kind.nouns):
-        answer = kind.read(mark.text, choices)
-        if answer is not None or mark.is_line:
-            return ABSTENTION if RETRACTED.search(body, mark.at) else _as_read(answer, mark.how)
-    line = ITEM.sub("", body.strip().strip("\"'\u201c\u201d"))
-    if cut or len(line) > LONGEST_BARE or not re.search(r"\w", line) or re.search(r"\n|\A[{<]", line):
+    read = [(mark, kind.read(mark.text, choices)) for mark in marks(body, kind.nouns)]
+    stated = [(mark, answer) for mark, answer in read if answer or (answer == "" and not mark.text.startswith("not "))]
+    if stated or (read and read[-1][0].is_line):
+        settled = None if read[-1][1] is None and read[-1][0].is_line else _settled(stated, body, kind.same)
+        if settled is None or not settled[1] or kind.is_unclear(settled[0].text, body):
+            return ABSTENTION
+        return Reading(settled[1], settled[0].how)
+    line = CITED.sub("", body).strip().strip("\"'\u201c\u201d")
+    line = line if MINUS.match(line) else ITEM.sub("", line)
+    if len(line) > LONGEST_BARE or not re.search(r"\w", line) or re.search(r"\n|\A(?:[{<]|[-\u2013]\s)", line):
         return ABSTENTION
-    if not kind.bare(line, choices):
-        return ABSTENTION
-    return _as_read(kind.read(line, choices), "bare")
+    answer = kind.read(line, choices) if kind.bare(line, choices) and not kind.is_unclear(line, body) else None
+    return Reading(answer, "bare") if answer else ABSTENTION
 
 
-def _as_read(answer: str | None, how: How) -> Reading:
-    return Reading(answer, how) if answer else ABSTENTION
+def _settled(
+    stated: Sequence[tuple[Mark, str]], body: str, same: Callable[[str, str], bool]
+) -> tuple[Mark, str] | None:
+    """Return the last statement; None without any, if words after it retract it, or if it differs from an earlier one.
 
-
-def _field(text: str) -> str | None:
-    """Return the field "answer" of an object at the end of a text, or on its own lines before prose without marks."""
-    text = text[-LONGEST:].rstrip("` \n")
-    end = text.rfind("}") + 1
-    prose = text[end:]
-    if not end or (prose and (marks(plain(prose)) or not _ALONE.search(text[:end]))):
+    It may differ from one that it corrects: it calls itself final, or words between them say that they correct.
+    """
+    if not stated or CORRECTED.search(body, stated[-1][0].at):
         return None
-    return read_json(text[:end], ("answer",), may_be_empty=("answer",)).values.get("answer")
+    last, answer = stated[-1]
+    for earlier, other in stated[:-1]:
+        is_corrected = (last.is_final and not earlier.is_final) or CORRECTED.search(body, earlier.at, last.at)
+        if not is_corrected and not (other and same(other, answer)):
+            return None
+    return last, answer

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sottovoce.core.any_types import Unimported
 from sottovoce.core.response_format import Form
+from sottovoce.prompts.kinds.marks import normalise
 
 Choices = Sequence[str]
 FEW = 6  # words of a reply that is nothing but the answer
@@ -41,6 +42,8 @@ class Kind:
     """
     bare: Callable[[str, Choices], bool] = is_bare
     """Returns whether a reply of one line is nothing but an answer, so that it is read without a statement."""
+    is_unclear: Callable[[str, str], bool] = lambda statement, reply: False
+    """Returns whether a statement can be read in two ways, given the whole reply."""
     same: Callable[[str, str], bool] = lambda left, right: left.casefold().split() == right.casefold().split()
     """Returns whether two canonical answers agree."""
     right: Callable[[str, str], bool] | None = None
@@ -104,8 +107,8 @@ DENIED = re.compile(
 )
 ABOUT = re.compile(
     r"[\W_]{0,20}(?:correct|right|wrong|incorrect|clear|obvious|reasonable|simple|easy|as follows|below|above|found"
-    r"|given|based|determined|straightforward|indeed|therefore|that it|that the"
-    r"|in (?:the|my|your|one of) \w{0,12}\s?(?:document|passage|text|evidence|paper|article)s?)\b",
+    r"|given|based|the same|unchanged|as before|determined|straightforward|indeed|therefore|that it|that the"
+    r"|let (?:me|us)|in (?:the|my|your|one of) \w{0,12}\s?(?:document|passage|text|evidence|paper|article)s?)\b",
     re.IGNORECASE,
 )
 """A remark about the answer instead of the answer."""
@@ -144,3 +147,43 @@ def without_reason(source: str) -> str:
     """Return a statement up to its reason, remark or denied alternative."""
     reason = REASON.search(source.lstrip())
     return source.lstrip()[: reason.start()] if reason else source
+
+
+# Names within a text
+
+OTHERWISE = re.compile(
+    r"\b(?:or|and|nor|not|no|neither|either|both|except|but|without|besides|than|against|versus|vs|before|after|near|like"
+    r"|(?<!city )(?<!town )(?<!village )(?<!river )(?<!island )(?<!isle )(?<!state )(?<!county )(?<!kingdom )"
+    r"(?<!republic )(?<!province )(?<!lake )(?<!year )(?<!month )of)\b|&",
+    re.IGNORECASE,
+)
+"""Words by which a text names something else than the name within it: "the father of", "anyone except", "X or"."""
+
+
+def key(answer: str) -> list[str]:
+    """Return the words that are compared: SQuAD's, or as written if it leaves none; "C++" is not "C#"."""
+    spelled = re.sub(r"(?<=\w)\+", "plus", re.sub(r"(?<=\w)#", "sharp", re.sub(r"(?<!\w)-(?=\d)", "minus", answer)))
+    return (normalise(re.sub(r"(?<=\d)\.(?=\d)", "point", spelled)) or answer.strip()).split()
+
+
+def stands_in(part: str, text: str) -> bool:
+    """Return whether a part stands in a text as whole words."""
+    inner = " ".join(key(part))
+    return bool(inner) and f" {inner} " in f" {' '.join(key(text))} "
+
+
+def names(part: str, text: str) -> bool:
+    """Return whether a text is a name with at most an explanation of it: "the river Orn", "Orn, in the north".
+
+    A text of alternatives, a list of three, and one about something else are none: "the mouth of the Orn", "Orn's".
+
+    >>> names("Orn", "the river Orn"), names("Orn", "Orn or Mirn"), names("Orn", "the mouth of the Orn")
+    (True, False, False)
+    """
+    pieces = re.split(r"\s*[,;/]\s*", text.strip(" ,;/."))
+    inner, outer = " ".join(key(part)), " ".join(key(pieces[0] if len(pieces) <= 2 and "," not in part else text))
+    before, inside, behind = f" {outer} ".partition(f" {inner} ")
+    if not inner or not inside or (len(pieces) > 2 and "," not in part):
+        return False
+    is_owner = re.search(rf"{re.escape(part.strip())}['\u2019]s\b", text, re.IGNORECASE)
+    return not (OTHERWISE.search(before) or re.search(r"\b(?:or|and|nor|&)\b", behind) or is_owner)

@@ -1,17 +1,17 @@
 r"""Statements of an answer in a reply: `Answer: X`, "the answer is X", a box, `<answer>` tags, brackets at the end.
 
-The last statement counts. Sentences about other answers are none: "if the answer is B", "Agent 2 says that the answer
-is B", "another answer is B". A tool call states nothing, closed or not. Time is linear in the
+A statement is the reply's own (see `prompts.own`). A tool call states nothing, closed or not. Time is linear in the
 length of the text: each pattern examines a bounded number of characters.
 """
 
 import re
 import string
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
+
+from sottovoce.prompts.own import is_own, is_upheld
 
 How = Literal["marked", "boxed", "bare", "asked"]
 """By words ("Answer: X"); in a box, field or brackets; as a reply that is only the answer; or by an answer turn."""
@@ -24,14 +24,13 @@ WIDE |= str.maketrans("\u2212\u2019\u3000\u3010\u3011", "-' []")
 """Full-width signs, minus and apostrophe as ASCII."""
 TOOL_CALL = re.compile(r"<(tool_call|function_call|tool_response)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 WORDS = re.compile(
-    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|operatorname)\s*\{([^{}]{0,400})\}"
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|operatorname)\s*\{((?:[^{}]|\{[^{}]{0,100}\}){0,400})\}"
 )
 MARKUP: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE), ""),
     (re.compile(r"^#{4}[ \t]{1,9}(?=[-$\d])", re.MULTILINE), "Answer: "),  # GSM8K's own mark
-    (re.compile(r"^[ \t]*(?:#{1,6}|>)[ \t]+", re.MULTILINE), ""),
-    (re.compile(r"<(?:final[_ ]?)?answer>\s{0,9}", re.IGNORECASE), "\nAnswer: "),
-    (re.compile(r"</(?:final[_ ]?)?answer>", re.IGNORECASE), "\n"),
+    (re.compile(r"^[ \t]*#{1,6}[ \t]+", re.MULTILINE), ""),
+    (re.compile(r"<((?:final[_ ]?)?answer)>\s{0,9}([^<]{1,400}?)\s{0,9}(?:</\1>|\Z)", re.IGNORECASE), r"\\boxed{\2}"),
     (re.compile(r"</?(?:b|i|u|em|strong|code|p|br)\s?/?>|`", re.IGNORECASE), ""),
     (re.compile(r"~~[^~\n]{1,200}~~"), ""),
     (re.compile(r"(?<![\w)*])\*{1,3}(?=[^\s*])|(?<=[^\s*])\*{1,3}(?![\w(*])"), ""),  # not those of 2**3 and 5 * 4
@@ -46,10 +45,11 @@ _WORD = (
     r"(?:answer|antwort|ergebnis|lösung|réponse|respuesta|risposta|resposta|antwoord|svar|odpowiedź|cevap|jawaban"
     r"|ответ|відповідь|答案|回答|答え|정답|답변)"
 )
-_ADJECTIVES = (
-    r"(?:(?:final|correct|right|best|short|likely|updated|new|revised|endgültige|finale|最终|正确|最終)\s?){0,3}"
-)
+_FINAL = r"final|correct|corrected|updated|new|revised|endgültige|finale|最终|正确|最終"
+_ADJECTIVES = rf"(?:(?:{_FINAL}|right|best|short|likely)\s?){{0,3}}"
 _OWN = rf"(?:(?:the|my|our|die|la|il|el)\s+)?{_ADJECTIVES}"
+FINAL = re.compile(rf"\b(?:{_FINAL}|final[ea]?)\b|[最正]", re.IGNORECASE)
+"""A word by which a statement replaces those before it."""
 FURTHER = re.compile(
     rf"{_WORD}\W{{0,6}}(?:is\b\W{{0,3}})?[^\n]{{1,400}}(\n\s{{0,80}}(?:question|problem|claim|user|human|q)\s*:)", re.I
 )
@@ -57,23 +57,17 @@ FURTHER = re.compile(
 BOX = re.compile(r"\\f?box(?:ed)?\s?\{")
 ITEM = re.compile(r"^\s{0,80}(?:[-*\u2022\u2013+]|\d{1,2}[.)])\s+(?=\S)")
 """The dash or counter of an item in a list."""
-REPORTED = re.compile(
-    r"\b(?:if|whether|suppos\w{1,4}|assum\w{1,4}|unless|agents?\b|others?|says?|said|claim(?:s|ed)|argue[sd]|thinks"
-    r"|thought|believe[sd]|suggest(?:s|ed)|states?|stated|instead of|when|had|doubt)\b"
-    r"|(?:\bnot|n't)\s(?:that\s)?(?:\Z|think\b|believe\b)",
-    re.IGNORECASE,
-)
-"""Words before a statement that is not the reply's own."""
-AGREES = re.compile(r"(?<!not )(?<!n't )\bagree\b", re.IGNORECASE)
-RETRACTED = re.compile(
-    r"(?:[.!?)]\s|\n)\W{0,9}(?:(?:oh|hmm|no|but|so),?\s)?(?:wait|actually|hold on|oops|correction|scratch that|hmm"
-    r"|let me (?:re\w+|check|verify|double)|on (?:second|further) thought|on reflection|i (?:made|have made) an?\s"
-    r"|i (?:now\s)?(?:switch|change)|(?:it|this|that) should be"
+MINUS = re.compile(r"\s{0,9}[-\u2013]\s?[$\u20ac\u00a3\u00a5\u20b9]?\s?\.?\d")
+"""What may be a negative number as well as an item."""
+CORRECTED = re.compile(
+    r"(?:[.!?]\s|\n)\W{0,9}(?:(?:oh|hmm|no|but|so),?\s)?(?:no(?=[,:])|wait|actually|hold on|oops|correction"
+    r"|scratch that|hmm|let me (?:re\w+|check|verify|double)|on (?:second|further) thought|on reflection"
+    r"|i (?:made|have made) an?\s|i (?:now\s)?(?:switch|change)|(?:it|this|that) should be"
     r"|(?:this|that|it|my \w{0,12}\s?answer) (?:is|was) (?:wrong|incorrect|not correct|not right))\b"
     r"|(?:\bnot|n't (?:take|count) (?:it|this|that) as) my (?:final )?answer\b",
     re.IGNORECASE,
 )
-"""Words after a statement that retract it."""
+"""Words by which a reply corrects what it stated before them."""
 BLANK = re.compile(
     r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|l?dots|\.{2,}|\u2026)?\W*", re.IGNORECASE
 )
@@ -95,6 +89,8 @@ class Mark:
     how: Literal["marked", "boxed"]
     is_line: bool = False
     """Whether it is a line that begins with "Answer:", which has an answer or nothing."""
+    is_final: bool = False
+    """Whether it calls itself the final or corrected answer."""
 
 
 @lru_cache(maxsize=256)  # a reply is parsed several times
@@ -108,41 +104,57 @@ def plain(text: str) -> str:
 
 
 def marks(text: str, nouns: str = "answer") -> list[Mark]:
-    """Return the statements of a `plain` text, the last first."""
+    """Return the own statements of a `plain` text, in order."""
     line, words = _patterns(nouns)
-    found = {at: Mark(at, said, "boxed") for at, said in boxes(text)}
-    boxed = [*found]
-    lines = [match.span() for match in line.finditer(text)]
-    within = {at for start, end in lines for at in range(start, end)}
+    boxed = {mark.at: mark for mark in own_boxes(text)}
+    found = {**boxed}
+    lines = {match.end(): match for match in line.finditer(text) if is_own(text, match.start())}
+    within = {at for match in line.finditer(text) for at in range(*match.span())}
     for match in words.finditer(text):
-        lead = re.split(r"[.!?:;]\s|\n", text[max(0, match.start() - 120) : match.start()])[-1]
-        if match.start() not in within and (not REPORTED.search(lead) or AGREES.search(lead)):
+        if match.start() not in within and is_own(text, match.start()):
             said = ("not " if match["denied"] else "") + said_at(text, match.end())
-            found[match.end()] = Mark(match.end(), said, "marked")
-    found |= {at: Mark(at, said_at(text, at), "marked", is_line=True) for _, at in lines}
-    ordered = [found[at] for at in sorted(found, reverse=True)][:MAX_STATEMENTS]
-    with_box = [mark for mark in ordered if any(mark.at < at <= mark.at + len(mark.text) for at in boxed)]
-    stated = [replace(mark, text=CITED.sub("", mark.text)) for mark in ordered if mark not in with_box]
-    stated = [mark for mark in stated if not BLANK.fullmatch(mark.text)]
+            found[match.end()] = Mark(match.end(), said, "marked", is_final=bool(FINAL.search(match[0])))
+            lines.pop(match.start(), None)  # "Answer: The answer is 5"
+    for at, match in lines.items():
+        found[at] = Mark(at, said_at(text, at), "marked", is_line=True, is_final=bool(FINAL.search(match[0])))
+    ordered = [found[at] for at in sorted(found)][-MAX_STATEMENTS:]
+    stated = []
+    for mark in ordered:
+        inner = [at for at in boxed if mark.at < at <= mark.at + len(mark.text)]
+        if not inner and not BLANK.fullmatch(said := CITED.sub("", mark.text)) and is_upheld(said):
+            stated.append(Mark(mark.at, said, mark.how, mark.is_line, mark.is_final))
     end = None if stated else AT_END.search(text, max(0, len(text) - WIDTH))
-    if end is None:
+    if end is None or not is_own(text, end.start(1 if end[1] else 2)) or BLANK.fullmatch(end[1] or end[2]):
         return stated
-    lead = re.split(r"[.!?:;]\s|\n", text[max(0, end.start() - 120) : end.start()])[-1]
-    is_own = (end[1] or not REPORTED.search(lead)) and not BLANK.fullmatch(end[1] or end[2])
-    return [Mark(end.start(), end[1] or end[2], "boxed")] if is_own else []
+    return [Mark(end.start(), end[1] or end[2], "boxed")]
+
+
+def own_boxes(text: str) -> list[Mark]:
+    """Return the closed boxes of a `plain` text that are its own statements, in order."""
+    found = list[Mark]()
+    for match in [*BOX.finditer(text)][-MAX_STATEMENTS:]:
+        said, at = _inside(text[match.end() : match.end() + 1000]), match.end()
+        if is_own(text, match.start()) and not BLANK.fullmatch(said) and is_upheld(text[at + len(said) + 1 :][:WIDTH]):
+            found.append(Mark(at, said, "boxed"))
+    return found
 
 
 def said_at(text: str, at: int) -> str:
-    """Return the rest of the line, else the next line, or the items of a list there, one a line."""
+    """Return the rest of the line, else the next line, or the items of a list there, one a line.
+
+    One item that may be a negative number as well says neither.
+    """
     line = text[at : at + WIDTH].partition("\n")[0]
     if re.search(r"\w", line):
-        return ITEM.sub("", line.lstrip()) if re.match(r"\s{0,9}[-*\u2022]\s", line) else line
+        is_item = re.match(r"\s{0,9}[-*\u2022]\s", line) and not MINUS.match(line)
+        return ITEM.sub("", line.lstrip()) if is_item else line
     lines, items = text[at : at + 2 * WIDTH].lstrip(" \t:\n").split("\n"), list[str]()
     for line in lines:
         if not ITEM.match(line):
             break
         items.append(ITEM.sub("", line).strip())
-    return "\n".join(items) or lines[0]
+    is_either = len(items) == 1 and re.match(r"\s{0,80}[-\u2013]\s", lines[0]) and MINUS.match(lines[0])
+    return "" if is_either else "\n".join(items) or lines[0]
 
 
 @cache
@@ -150,8 +162,8 @@ def _patterns(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return the patterns of the beginning of a line that states an answer, and of words that do."""
     noun = rf"(?:{_WORD}|(?:{nouns}))"
     line = (
-        rf"^[^\w\n]{{0,9}}{_OWN}{noun}(?:\s+(?:finale?|is))?[^\w\n:=]{{0,4}}"
-        rf"(?:[:=][ \t*_\x22]{{0,9}}|(?<=\s)[\u2013\u2014-]\s|(?=\n))"
+        rf"^[^\w\n>]{{0,9}}{_OWN}{noun}(?:\s+(?:finale?|is))?[^\w\n:=]{{0,4}}"
+        rf"(?:[:=][ \t*_\x22]{{0,9}}|(?<=\s)(?:\u2014|[\u2013-](?!\s?[$\u20ac\u00a3]?\s?\d))\s|(?=\n))"
     )
     to_what = r"(?:\s+(?:to|for)\b[^.:\n]{0,120}?)?"
     verb = r"\s(?:is|remains|stays|(?:would|should|must|will) be|ist|est|es|è)(?P<denied>n't|\snot)?\b|[是为為は]"
@@ -162,13 +174,10 @@ def _patterns(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(line, re.IGNORECASE | re.MULTILINE), re.compile(words, re.IGNORECASE | re.MULTILINE)
 
 
-def boxes(text: str) -> Iterator[tuple[int, str]]:
-    r"""Yield the content of the last boxes, up to the matching brace; boxes of one line are one statement."""
-    lines = dict[int, tuple[int, list[str]]]()
-    for match in [*BOX.finditer(text)][-MAX_STATEMENTS:]:
-        line = text.count("\n", 0, match.end())
-        lines[line] = (match.end(), [*lines.get(line, (0, []))[1], _inside(text[match.end() : match.end() + 1000])])
-    yield from ((at, inside[0] if len({*inside}) == 1 else " and ".join(inside)) for at, inside in lines.values())
+def box_in(text: str) -> str | None:
+    """Return the content of the last box of a text; None without one."""
+    last = [*BOX.finditer(text)][-1:]
+    return _inside(text[last[0].end() :][:1000]) if last else None
 
 
 def _inside(text: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.prompts.kinds.kind import ABOUT, UNKNOWN, Choices, Kind, affirmed
+from sottovoce.prompts.kinds.kind import UNKNOWN, VERB, Choices, Kind, affirmed
 from sottovoce.prompts.kinds.latex import Worker
 
 MONEY = "$\u20ac\u00a3\u00a5\u20b9"
@@ -39,7 +39,9 @@ FRACTION = re.compile(
 SIGNS = str.maketrans({"\u2013": "-", "\u00f7": "/", "\u2044": "/", "\u00b0": " ", "\u00bd": " 1/2", "\u2153": " 1/3"})
 SIGNS |= str.maketrans({"\u2154": " 2/3", "\u00bc": " 1/4", "\u00be": " 3/4", "\u2212": "-"})
 RAISED = str.maketrans("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207b", "0123456789-")
-HEDGE = r"(?:(?:exactly|only|just|about|approximately|around|roughly|nearly|a total of|equal to|usd|rs)\.?\s){0,2}"
+HEDGES = "exactly|only|just|about|approximately|around|roughly|nearly|a total of|equal to"
+MONEY_WORDS = "usd|eur|euros?|dollars?|rs"
+HEDGE = rf"(?:(?:{HEDGES}|{MONEY_WORDS})\.?\s){{0,2}}"
 RESULT = re.compile(
     r"=|\u2248|\u2192|\\approx|\\equiv|\b(?:is|are|was|were|equals?|makes?|gives?|costs?|totals?|comes? to)"
     rf"[,:]?\s(?={HEDGE}[{MONEY}]?\s?-?\d)",
@@ -50,6 +52,22 @@ OPENS = re.compile(rf"[^\w\\]{{0,9}}{HEDGE}[^\w\\]{{0,3}}[\d\\]", re.IGNORECASE)
 OPERATION = re.compile(r"\d[\s)}]{0,9}(?:[-+*/\u00d7\u00b7:^]|\\times|\\cdot|\\div)[\s({]{0,9}[-(]?\d")
 ALGEBRA = re.compile(r"(?<![\w\\])[a-zA-Z]\s?[-+*/^]\s?\d|\d\s?[-+*/^]\s?[a-zA-Z]\b|\d[abnxyz]\b")
 FORMULA = re.compile(r"\\[a-z]+|\d\s?\^|\u221a|\u03c0|\d!")
+BEFORE = re.compile(
+    rf"(?:[^\w\u00b1]|\b(?:the|an?|so|therefore|thus|now|still|in|day|year|there|it|is|are|{HEDGES}|{MONEY_WORDS})\b)*+",
+    re.IGNORECASE,
+)
+"""Words before a number that leave it as it is."""
+CHANGES = re.compile(
+    r"\b(?:of|or|to|than|more|less|fewer|below|above|under|over|short|(?<!\\)times|twice|half|double|minus|before|after|between"
+    r"|least|most|zero|debt|deficit|overdrawn|loss|bc|mio|mrd|mill|milliard\w*|lakhs?|crores?|tausend|mille)\b|\u00b1",
+    re.IGNORECASE,
+)
+"""Words and signs around a number that make it another one."""
+EITHER = re.compile(r"(?<![\d.,])[1-9]\d{0,2}[.,]\d{3}(?![\d.,]?\d)")
+THOUSANDS = re.compile(
+    rf"(?<![\d.,])[1-9]\d{{0,2}}\.\d{{3}}(?:,\d|\s?[{MONEY}]|\s?(?:EUR|[Ee]uros?)\b)|[{MONEY}]\s?[1-9]\d{{0,2}}\.\d{{3}}(?!\d)"
+)
+"""A figure in which a point separates thousands."""
 WORDS_AROUND = re.compile(r"\s(?:[a-zA-Z]{2,}\s)*+[a-zA-Z]{2,}\.?$|^(?:[a-zA-Z]{2,}\s)++")
 UNIT = re.compile(r"(?<=[\d}])\s{0,3}(?:[a-zA-Z\u00b5]{2,20}|[mgsLJNWVAKCF])(?:/[a-zA-Z]{1,9})?\s*\Z")
 POWER_UNIT = re.compile(
@@ -76,7 +94,7 @@ def read(said: str, choices: Choices) -> str | None:
     if UNKNOWN.match(said):
         return ""
     said = said[:LONGEST]
-    stated = affirmed(re.sub(r"^\s{0,9}-\s(?=\S)", "", tidied(said)))
+    stated = affirmed(tidied(said))
     if not stated:
         return "" if re.search(r"\d", said) else None
     parts = [part for part in re.split(r"(?<!\bi\.e)[.;!?](?=\s|$)", stated) if re.search(r"\w", part)]
@@ -87,8 +105,12 @@ def read(said: str, choices: Choices) -> str | None:
     unknowns = {name for name in re.findall(r"(?<![\w\\])([a-zA-Z])\s{0,9}=", stated)}
     if len(unknowns) > 1 or any(ALSO.search(side) for side in sides[1:-1]):
         return ""
-    values = [value_of(side) for side in reversed(sides)]
-    return next((value for value in values if value), values[0])
+    return next((value for side in reversed(sides) if (value := value_of(side)) is not None), None)
+
+
+def is_unclear(said: str, reply: str) -> bool:
+    """Return whether a point or comma may separate thousands or decimals, as in "1.320" beside "1.080 \u20ac"."""
+    return bool(EITHER.search(said) and THOUSANDS.search(reply))
 
 
 def tidied(text: str) -> str:
@@ -100,23 +122,30 @@ def tidied(text: str) -> str:
 
 
 def value_of(side: str) -> str | None:
-    """Return the value of one side of an equation, or of a phrase with one number; as `read`."""
+    """Return the value of one side of an equation, or of a phrase with one number; as `read`.
+
+    Of the words around a number only those are passed over that leave it as it is: "about 30 seats", not "twice 15".
+    """
     side = POWER_UNIT.sub("", side)
+    if not re.search(r"\d|\\[a-z]|\u03c0", side):
+        return None
     if FORMULA.search(side):
-        return _formula(UNIT.sub("", side))
-    rest, values = side, set[Fraction | None]()
-    for fraction in FRACTION.finditer(side):
-        above, below = Fraction(fraction["above"]), Fraction(fraction["below"])
-        value = Fraction(fraction["whole"] or 0) + above / below if below else None
-        values.add(-value if value and fraction["sign"] else value)
-        rest = rest.replace(fraction[0], " ")
-    if OPERATION.search(rest) or ALGEBRA.search(rest):
+        return "" if CHANGES.search(side) else _formula(UNIT.sub("", side))
+    numbers = [*FRACTION.finditer(side)] or [*FIGURE.finditer(side)]
+    if len(numbers) != 1 or OPERATION.search(FRACTION.sub(" ", side)) or ALGEBRA.search(side):
         return ""
-    values |= {figure_value(figure) for figure in FIGURE.finditer(rest)}
-    if not values:
-        return None if ABOUT.match(side) or not re.search(r"\d", side) else ""
-    value = values.pop()
-    return "" if values or value is None else canonical(value) or ""
+    number = numbers[0]
+    before, behind = side[: number.start()], side[number.end() :]
+    if not BEFORE.fullmatch(before) or CHANGES.search(behind) or VERB.search(behind) or re.search(r"\d", behind):
+        return ""
+    return canonical(figure_value(number) if number.re is FIGURE else fraction_value(number)) or ""
+
+
+def fraction_value(fraction: re.Match[str]) -> Fraction | None:
+    """Return the value of a match of `FRACTION`; None for a zero below the line."""
+    below = Fraction(fraction["below"])
+    value = Fraction(fraction["whole"] or 0) + Fraction(fraction["above"]) / below if below else None
+    return -value if value and fraction["sign"] else value
 
 
 def figure_value(figure: re.Match[str]) -> Fraction:
@@ -131,9 +160,9 @@ def figure_value(figure: re.Match[str]) -> Fraction:
     return Fraction(digits.replace(",", ".")) * scale * (-1 if figure["sign"] or figure["minus"] else 1)
 
 
-def canonical(value: Fraction) -> str | None:
-    """Return a value in canonical form, "22", "-3.5", "1e-08"; None if it is too large."""
-    if abs(value) > 1e300:
+def canonical(value: Fraction | None) -> str | None:
+    """Return a value in canonical form, "22", "-3.5", "1e-08"; None if it is too large, or there is none."""
+    if value is None or abs(value) > 1e300:
         return None
     number = float(value)
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
@@ -163,9 +192,6 @@ BARE = re.compile(
     re.IGNORECASE,
 )
 """A number with at most three words behind, and before it only "the ... is"."""
-COMPARES = re.compile(
-    r"\b(?:more|less|fewer|than|of|or|to|and|missing|answer|first|other|agents?|step|round|page)\b", re.I
-)
 
 
 def is_bare(line: str, choices: Choices) -> bool:
@@ -174,7 +200,8 @@ def is_bare(line: str, choices: Choices) -> bool:
     if sign:
         return bool(BARE.fullmatch(right.strip())) and len(re.findall(r"[a-zA-Z]{3,}", left)) <= 3 and "." not in left
     is_formula = FORMULA.search(line) and not re.search(r"(?<!\\)\b[a-z]{3,}", line)
-    return bool(is_formula or (BARE.fullmatch(line) and not COMPARES.search(line)))
+    is_own = not re.search(r"\b(?:answer|agents?|first|other|step|round)\b", line, re.IGNORECASE)
+    return bool(is_formula or (is_own and BARE.fullmatch(line)))
 
 
 def same(left: str, right: str) -> bool:
@@ -199,4 +226,15 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
 
 
 DIGITS = Form(pattern=r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?", optional=True)
-NUMBER = Kind("number", "answers/number", "a number", read, is_bare, same, None, lambda choices: DIGITS, check, target)
+NUMBER = Kind(
+    "number",
+    "answers/number",
+    "a number",
+    read,
+    is_bare,
+    is_unclear,
+    same,
+    grammar=lambda choices: DIGITS,
+    check=check,
+    target=target,
+)

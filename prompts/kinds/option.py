@@ -11,7 +11,7 @@ from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.prompts.kinds.kind import UNKNOWN, Choices, Kind, affirmed, first
+from sottovoce.prompts.kinds.kind import OTHERWISE, UNKNOWN, VERB, Choices, Kind, affirmed, first, key, names, stands_in
 from sottovoce.prompts.kinds.marks import normalise, plain
 
 PREFIX = re.compile(r"^\(?[A-Z]\)\s*")
@@ -28,6 +28,8 @@ LEADING = re.compile(
 PLACE = re.compile(r"\W*(?:option|choice)\s(\d{1,2})\W*", re.IGNORECASE)
 BEHIND = re.compile(r"\s\(?([A-Z])\)?[.*]*\Z")
 ENDED = re.compile(r"\W{0,9}[A-Z]\)?\.(?=\s\W?\w+\W?\s)")
+UPHELD = re.compile(r"[^\w?]*(?:is (?:the )?(?:\w+ )?(?:right|correct|best|true)\b[^?\n]*)?", re.IGNORECASE)
+"""What may follow a letter: that it is right."""
 LETTER = re.compile(rf"(?<![{_LATIN}'.])\(?([A-Z])\)?(?![{_LATIN}'])(?!\.\s?[A-Z]\b)")
 
 
@@ -52,61 +54,63 @@ def _key(text: str) -> str:
     return "".join(text.casefold().split()) if is_formula else normalise(text)
 
 
-def choices_named(said: str, choices: Sequence[str]) -> set[str]:
-    """Return the letters of the choices that a text contains; if one is part of another, only the longer."""
-    words = [normalise(choice) for choice in bare(choices)]
-    held = [each for each in words if each and f" {each} " in f" {normalise(said)} "]
-    longest = [each for each in held if not any(each != other and f" {each} " in f" {other} " for other in held)]
-    return {letter for letter, each in zip(string.ascii_uppercase, words, strict=False) if each in longest}
-
-
 def read(said: str, choices: Choices) -> str | None:
     """Return the letter that a statement names; empty for several or none of the choices, None for something else."""
-    if (letter := _of_text(said, choices)) is not None:
+    if (letter := exact(said, choices)) is not None:
         return letter
     stated = affirmed(said)
-    if UNKNOWN.match(stated) or not stated.strip():
-        return ""
     if sentence := ENDED.match(stated):
         stated = sentence[0]  # "A. (B) has the wrong sign."
     stated = first(stated)
-    if letter := letter_of(stated, choices):
+    if (letter := exact(stated, choices)) is not None:
         return letter
-    named = _letters(stated)
-    if len(named) > 1:
+    if UNKNOWN.match(stated) or not stated.strip() or stated.rstrip().endswith("?"):
         return ""
-    if named:
-        letter = named.pop()
-        return letter if letter in string.ascii_uppercase[: len(choices) or None] else ""
-    held = choices_named(stated, choices)
-    return held.pop() if len(held) == 1 else "" if held else None
+    letters = {match[1] for match in LETTER.finditer(stated) if not _is_word(stated, match)}
+    leading = LEADING.match(stated)
+    if leading and letters <= {leading[1].upper()} and UPHELD.fullmatch(stated, leading.end()):
+        return leading[1].upper() if leading[1].upper() in _letters(choices) else ""
+    texts = bare(choices)
+    within = [i for i, text in enumerate(texts) if stands_in(text, stated)]
+    longest = [i for i in within if not any(i != j and stands_in(texts[i], texts[j]) for j in within)]
+    if len(longest) == 1 and names(texts[longest[0]], stated):
+        letter = string.ascii_uppercase[longest[0]]
+        return letter if letters <= {letter} else ""
+    return "" if longest or letters else None
 
 
-def _of_text(said: str, choices: Choices) -> str | None:
-    """Return the letter alone or with its choice's words; empty if with another's, None if there is none."""
-    lone = LONE.fullmatch(said)
-    if lone and (letter := lone[1].upper()) in string.ascii_uppercase[: len(choices) or None]:
+def exact(said: str, choices: Choices) -> str | None:
+    """Return the letter of a text that is nothing but a letter, a choice's words, or both; empty if they differ."""
+    lone, place = LONE.fullmatch(said), PLACE.fullmatch(said)
+    if lone and (letter := lone[1].upper()) in _letters(choices):
         return letter
-    if place := PLACE.fullmatch(said):
-        return string.ascii_uppercase[int(place[1]) - 1] if 0 < int(place[1]) <= len(choices) else ""
+    if place:
+        is_place = 0 < int(place[1]) <= len(choices) and not any(text.isdigit() for text in bare(choices))
+        return string.ascii_uppercase[int(place[1]) - 1] if is_place else ""
     match, behind = LEADING.match(said), BEHIND.search(said)
-    rest = said[match.end() :] if match else ""
-    inner = rest.strip(" ()[]\"'=")
-    named = {letter_of(each, choices) for each in (rest, inner, first(inner), affirmed(inner))} - {None}
-    if match and named and (match[1].upper() in named or re.search(r"[).:]", match[0][match[0].index(match[1]) :])):
-        return match[1].upper() if match[1].upper() in named else ""
+    if match and (letter := match[1].upper()) in _letters(choices):
+        rest, is_marked = said[match.end() :], re.search(r"[).:]", match[0][match.start(1) - match.start() :])
+        inner = rest.strip(" ()[]\"'=")
+        if choices and any(_is_choice(each, choices, letter) for each in (rest, inner, first(inner), affirmed(inner))):
+            return letter
+        if is_marked:
+            others = {letter_of(each, choices) for each in (inner, affirmed(inner))} - {None}
+            own = bare(choices)[string.ascii_uppercase.index(letter)] if choices else rest
+            is_other = others or VERB.search(rest) or OTHERWISE.search(rest) or not {*key(rest)} & {*key(own)}
+            return letter if not is_other else "" if others else None
     if letter := letter_of(said, choices):
         return letter
     return behind[1] if behind and letter_of(said[: behind.start()], choices) == behind[1] else None
 
 
-def _letters(stated: str) -> set[str]:
-    """Return the letters that stand alone, but no article and no "I"."""
-    leading = LEADING.match(stated)
-    found = {match[1] for match in LETTER.finditer(stated) if not _is_word(stated, match)}
-    if leading and not found and (leading[0].rstrip()[-1:] in ").:" or leading.end() == len(stated)):
-        found = {leading[1].upper()}  # "b) red"
-    return found
+def _is_choice(text: str, choices: Choices, letter: str) -> bool:
+    """Return whether a text is a choice's, also where another choice has the same words."""
+    place = string.ascii_uppercase.index(letter)
+    return place < len(choices) and bool(_key(text)) and _key(text) == _key(bare(choices)[place])
+
+
+def _letters(choices: Choices) -> str:
+    return string.ascii_uppercase[: len(choices) or None]
 
 
 def _is_word(stated: str, match: re.Match[str]) -> bool:
@@ -120,7 +124,7 @@ def _is_word(stated: str, match: re.Match[str]) -> bool:
 
 def is_bare(line: str, choices: Choices) -> bool:
     """Return whether a line is only letters, a letter with its choice's words, or a choice's words."""
-    return bool(LONE.fullmatch(line) or _of_text(line.rstrip("."), choices))
+    return bool(LONE.fullmatch(line) or exact(line.rstrip("."), choices))
 
 
 def check_list(choices: Sequence[str], noun: str, *, may_repeat: bool = False) -> None:

@@ -14,8 +14,20 @@ from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.prompts.kinds.kind import ABOUT, UNKNOWN, VERB, Choices, Kind, affirmed, first, is_bare, without_reason
-from sottovoce.prompts.kinds.marks import BLANK, normalise
+from sottovoce.prompts.kinds.kind import (
+    ABOUT,
+    UNKNOWN,
+    VERB,
+    Choices,
+    Kind,
+    affirmed,
+    first,
+    is_bare,
+    key,
+    names,
+    without_reason,
+)
+from sottovoce.prompts.kinds.marks import BLANK
 from sottovoce.prompts.kinds.option import check_list
 
 MEANING = dict.fromkeys(["yes", "yeah", "yep", "yup", "affirmative", "true", "ja", "oui", "sí", "sì", "да"], "yes")
@@ -71,17 +83,14 @@ YES_NO = Kind(
 
 # Labels
 
-DENIED = re.compile(r"(?:\bnot|\bno|n't|\bneither|\bnor)\s+(?:(?!but\b)\w+\s+){0,2}\Z", re.IGNORECASE)
+FRAME = re.compile(
+    r"\([^()]{0,80}\)|\b(?:(?:the|this) \w+ (?:is|are)|the|this|that|it|an?|my|so|claim|statement|conclusion|passages?"
+    r"|evidence|text|documents?|answer|label|verdict|is|are|clearly|definitely|therefore|thus|indeed|fully|directly|by|as)\b"
+    r"|[\W_]",
+    re.IGNORECASE,
+)
+"""Words around a label that leave it as it is."""
 LONGEST_LABEL = 60  # characters of a label without a list
-
-
-def labels_in(said: str, choices: Choices) -> list[str]:
-    """Return the labels in a text in order, without denied ones."""
-    words = sorted(choices, key=len, reverse=True)
-    any_word = "|".join(f"({_pattern(word)})" for word in words)
-    found = re.finditer(rf"(?<![^\W_])(?:{any_word})(?![^\W_])", said, re.IGNORECASE)
-    own = [match for match in found if not DENIED.search(said[max(0, match.start() - 40) : match.start()])]
-    return [words[(match.lastindex or 1) - 1] for match in own]
 
 
 def _pattern(label: str) -> str:
@@ -94,16 +103,20 @@ def _pattern(label: str) -> str:
 
 
 def read_label(said: str, choices: Choices) -> str | None:
-    """Return the label that a statement names; empty if it names several, None if it names none."""
+    """Return the label that a statement names; empty if it names several, or one with a reserve; None for none."""
     stated = first(without_reason(said))
     if not choices:
         label = stated.strip(" .*\"'[]").lower()
         return label if len(label) <= LONGEST_LABEL else None
-    named = labels_in(stated, choices)
-    if not named and (letter := re.fullmatch(r"\W*([A-Z])\W*", said)):  # as choices are shown
-        place = string.ascii_uppercase.index(letter[1])
-        return choices[place] if place < len(choices) else None
-    return None if not named else named[0] if len({*named}) == 1 else ""
+    found = [label for label in choices if re.search(rf"(?<![^\W_]){_pattern(label)}(?![^\W_])", stated, re.IGNORECASE)]
+    longest = [label for label in found if not any(label != other and label in other for other in found)]
+    if len(longest) == 1:
+        rest = re.sub(_pattern(longest[0]), " ", stated, flags=re.IGNORECASE)
+        return longest[0] if not FRAME.sub("", rest) and not stated.rstrip().endswith("?") else ""
+    letter = re.fullmatch(r"\W*([A-Z])\W*", said)
+    if letter and (place := string.ascii_uppercase.index(letter[1])) < len(choices):  # as choices are shown
+        return choices[place]
+    return "" if longest else None
 
 
 def is_label(line: str, choices: Choices) -> bool:
@@ -165,27 +178,15 @@ def _ended(phrase: str) -> str:
     return bare + "." if re.search(r"\b[A-Z]\.[A-Z]\Z", bare) and phrase[len(bare) : len(bare) + 1] == "." else bare
 
 
-def key(answer: str) -> list[str]:
-    """Return the words that are compared: SQuAD's, or as written if it leaves none; "C++" is not "C#"."""
-    spelled = re.sub(r"(?<=\w)\+", "plus", re.sub(r"(?<=\w)#", "sharp", re.sub(r"(?<!\w)-(?=\d)", "minus", answer)))
-    return (normalise(re.sub(r"(?<=\d)\.(?=\d)", "point", spelled)) or answer.strip()).split()
-
-
-def stands_in(part: str, text: str) -> bool:
-    """Return whether a part stands in a text as whole words."""
-    inner = " ".join(key(part))
-    return bool(inner) and f" {inner} " in f" {' '.join(key(text))} "
-
-
 def same(left: str, right: str) -> bool:
-    """Return whether two texts are equal by SQuAD's rules, or neither has over eight words and one is in the other."""
+    """Return whether two texts are equal by SQuAD's rules, or neither has over eight words and one names the other."""
     is_short = max(len(left.split()), len(right.split())) <= LONGEST
-    return key(left) == key(right) or (is_short and (stands_in(left, right) or stands_in(right, left)))
+    return key(left) == key(right) or (is_short and (names(left, right) or names(right, left)))
 
 
 def is_right(answer: str, target: str) -> bool:
     """Return whether an answer is the target, or has at most eight words and names it."""
-    return key(answer) == key(target) or (len(answer.split()) <= LONGEST and stands_in(target, answer))
+    return key(answer) == key(target) or (len(answer.split()) <= LONGEST and names(target, answer))
 
 
 def check_text(question: Mapping[str, Any]) -> None:  # Any: see Kind

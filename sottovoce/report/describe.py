@@ -172,7 +172,7 @@ def vote(run: DiscussionRecord, cast: Vote) -> str:
 
 def _declines(run: DiscussionRecord, agent: str) -> bool:
     message = run.said(agent)
-    return message is not None and declines(message.full_text)
+    return message is not None and declines(message.full_text, run.question)
 
 
 def verdict(run: DiscussionRecord) -> str | None:

@@ -21,7 +21,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, concluded, current_messages
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
-from sottovoce.prompts.kinds.words import stands_in
+from sottovoce.prompts.kinds.kind import stands_in
 from sottovoce.prompts.structured import read_json
 from sottovoce.runs.log import Count
 
@@ -238,4 +238,4 @@ def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[
 def _declines(text: str, question: Discussion) -> bool:
     """Return whether a text says that the answer is unknown, in words or in a field."""
     field = read_json(text, (ANSWER,), may_be_empty=(ANSWER,)).values.get(ANSWER)
-    return kinds.declines(text) or (field is not None and kinds.is_open(field, question))
+    return kinds.declines(text, question) or (field is not None and kinds.is_open(field, question))

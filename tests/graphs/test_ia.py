@@ -8,10 +8,11 @@ from typing import Any, Literal
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import MessageRef
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.samples import about_the_world
-from sottovoce.graphs.ia import IA, boxed, create_ia, exchange
+from sottovoce.graphs.ia import IA, create_ia, exchange
+from sottovoce.prompts import kinds
 from tests.graphs.support import Recording, board, calls, heard, lonely_loaded
 from tests.tables import each_row
 
@@ -138,7 +139,7 @@ def test_strong_models_write_freely_and_only_the_line_of_their_box_is_kept_to_it
         ((SURE, r"\boxed{Bern}"), 0.5),
         ((SURE, "It was Aldmoor."), 1.0),
         ((r"\boxed{Bern}", "It was Aldmoor."), 0.0),
-        ((r"\boxed{}", SURE), 0.5),
+        ((r"\boxed{}", SURE), 1.0),
     ],
 )
 def test_the_score_is_the_share_of_answers_in_their_form_that_are_right(replies: Any, score: float) -> None:
@@ -170,12 +171,14 @@ MESSAGES: list[tuple[str, str | None, int, int]] = [
     (f"I am fairly sure, though not certain, that it is {BOX}{{\\text{{Aldmoor}}}}", "Aldmoor", 0, 0),
     (f"${BOX}{{340}}$", "340", 0, 0),
     (f"At first I had {BOX}{{Kell}}. With what you say it is {BOX}{{Aldmoor}}.", "Aldmoor", 0, 0),
+    (f"{BOX}{{Kell}}\n\nWait, the mill is elsewhere: {BOX}{{Aldmoor}}.", "Aldmoor", 0, 0),
+    (f"If he was born there, {BOX}{{Kell}}, but I do not know.\n#Q: Where was he born?", None, 1, 0),
     (f"Once I know the town I will write it as {BOX}{{...}}.\n#Q: Which town is it?", None, 1, 0),
-    (f"{BOX}{{}}\n#Q: Which town is it?", "", 1, 0),
+    (f"{BOX}{{}}\n#Q: Which town is it?", None, 1, 0),
     ("My documents say nothing of him. (They tell of the context{ual} history of Kell.)", None, 0, 0),
     (f"{BOX} {{Aldmoor}}", "Aldmoor", 0, 0),
-    (f"\\text{{Aldmoor}}. Not {BOX}{{Bern}}", "Aldmoor", 0, 0),
-    (f"{BOX}{{Aldmoor\nand so on", "Aldmoor", 0, 0),
+    (f"\\text{{Aldmoor}}. Not {BOX}{{Bern}}", None, 0, 0),
+    (f"{BOX}{{Aldmoor\nand so on", None, 0, 0),
     ("#Q: Where?\n- **#A:** there.\nJust talk #Q: no.\n# Q : When?", None, 2, 1),
 ]
 """A message, what its box holds (None: no answer yet), and how many questions and answers it has."""
@@ -184,4 +187,5 @@ MESSAGES: list[tuple[str, str | None, int, int]] = [
 @each_row(("text", "answer", "questions", "answers"), MESSAGES)
 def test_a_message_is_read_as_it_is_meant(text: str, answer: str | None, questions: int, answers: int) -> None:
     found = exchange(text)
-    assert (boxed(text), len(found.questions), len(found.answers)) == (answer, questions, answers)
+    box = kinds.boxed(Message("agent_1", 0, "talk", text))
+    assert (box, len(found.questions), len(found.answers)) == (answer, questions, answers)

@@ -10,9 +10,8 @@ from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.graphs.madra import MADRA, create_madra
+from sottovoce.graphs.madra import MADRA, create_madra, selection_form
 from sottovoce.graphs.single import Single, create_single
-from sottovoce.nodes.madra_readers import selection_form
 from sottovoce.retrievers import Hit, Passage, register_retriever
 from tests.graphs.support import board, calls, heard
 from tests.retrievers.support import Canned
@@ -155,25 +154,29 @@ def test_without_self_selection_all_of_the_pool_is_read_and_nobody_is_asked_to_c
 
 
 class Cut(ScriptedChatModel):
-    """Is cut at the token limit in every reply."""
+    """Is cut at the token limit in its choices."""
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         result = super()._generate(messages, stop, run_manager, **kwargs)
-        result.generations[0].message.response_metadata["finish_reason"] = "length"
+        if "tells" in str(result.generations[0].message.text):
+            result.generations[0].message.response_metadata["finish_reason"] = "length"
         return result
 
 
 def test_a_choice_that_was_cut_before_its_line_is_none_and_the_board_says_so() -> None:
     """Whatever an explanation mentioned before its end was chosen."""
     cut = "[0] tells of a fair, and"
-    said = script(["[Yes]"]) | {"agent_1": [cut, cut, "So. [Place 1]"], "agent_2": ["Evidence: [1", "So. [Place 2]"]}
+    said = script(["[Yes]"]) | {
+        "agent_1": [cut, cut, "So. [Place 1]"],
+        "agent_2": ["It tells.\nEvidence: [1", "Evidence: [1]", "So. [Place 2]"],
+    }
     said["summarizer"] = ["It is [Aldmoor].", " Aldmoor"]
     model = Cut(replies=said)
     graph = create_madra(MADRA(wiki="madra-wiki"), models=model).compile()
     state: Any = graph.invoke(ASKED, output_keys=KEYS)
     notes = {message.agent: message.notes for message in board(state) if message.act == "select"}
     assert (notes["agent_1"][0], notes["agent_1"][-1]) == ("cut at the token limit", "chose no evidence")
-    assert notes["agent_2"][1] == "chose [1] On moor"
+    assert notes["agent_2"][-1] == "chose [1] On moor"
 
 
 def test_a_guided_choice_can_only_name_pieces_that_there_are() -> None:

@@ -73,14 +73,11 @@ def test_one_sure_agent_outweighs_two_unsure_ones_unless_heads_are_counted() -> 
 
 
 @pytest.mark.parametrize(
-    ("stated", "confidence", "weight"),
-    [("300 %", 1.0, 1.0), ("85%", 0.85, 0.5), ("-2", 0.0, 0.1), ("1.4", 1.0, 1.0)],
+    ("stated", "confidence", "calls"), [("85%", 0.85, 2), ("9 out of 10", 0.9, 2), ("300 %", 0.0, 3), ("9", 0.0, 3)]
 )
-def test_a_confidence_beyond_its_range_is_clamped_and_said_so(stated: str, confidence: float, weight: float) -> None:
-    state, model = reconciled([("22", stated)], [("22", 0.9)])
-    vote = state["decision"]["votes"][0]
-    assert (vote["confidence"], vote["weight"], len(model.calls)) == (confidence, weight, 2)
-    assert ("note" in vote) == (stated != "85%")
+def test_a_confidence_beyond_its_range_is_asked_for_again(stated: str, confidence: float, calls: int) -> None:
+    state, model = reconciled([("22", stated), ("22", stated)], [("22", 0.9)], rounds=0)
+    assert (state["decision"]["votes"][0]["confidence"], len(model.calls)) == (confidence, calls)
 
 
 def test_a_confidence_that_cannot_be_read_is_asked_for_again_and_then_counts_as_none() -> None:

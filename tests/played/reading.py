@@ -11,9 +11,8 @@ from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.thoughts import split
 from sottovoce.environments import react
-from sottovoce.graphs import ia, mad, reconcile
-from sottovoce.graphs.react import _action_in
-from sottovoce.nodes import madra_readers
+from sottovoce.graphs import mad, madra, reconcile
+from sottovoce.graphs.react import action_in
 from sottovoce.nodes.decide import read_vote
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import kinds
@@ -27,16 +26,12 @@ def _by_ballot(message: Message, reply: Played) -> str | None:
     return read_vote(message, question_of(reply))["answer"]
 
 
-def _stated(message: Message, reply: Played) -> str | None:
-    return madra_readers.reading(message.text, question_of(reply)).answer
-
-
 def _reconciled(message: Message, reply: Played) -> str | None:
-    return reconcile.stated(message.text, question_of(reply)).answer
+    return reconcile.stated(message, question_of(reply)).answer
 
 
 def _boxed(message: Message, reply: Played) -> str | None:
-    inside = ia.boxed(message.text)
+    inside = kinds.boxed(message)
     return None if inside is None else kinds.read_field(inside, question_of(reply))
 
 
@@ -45,18 +40,15 @@ def _done(found: react.Action | react.Malformed) -> dict[str, str] | None:
 
 
 READERS: dict[tuple[str, str], Read] = {
-    ("mad", "moderate"): lambda message, reply: mad.verdict(message.text, question_of(reply)).answer,
-    ("mad", "judge"): lambda message, reply: mad.judgement(message.text, question_of(reply)).answer,
+    ("mad", "moderate"): lambda message, reply: mad.verdict(message, question_of(reply)).answer,
+    ("mad", "judge"): lambda message, reply: mad.judgement(message, question_of(reply)).answer,
     ("mad", "list_candidates"): lambda message, reply: None,  # candidates decide nothing
     ("reconcile", "answer"): _reconciled,
     ("reconcile", "revise"): _reconciled,
-    ("madra", "answer"): _stated,
-    ("madra", "revise"): _stated,
-    ("madra", "summarise"): _stated,
-    ("madra", "select"): lambda message, reply: madra_readers.selected(message.text, reply["offered"], 3),
-    ("madra", "agree"): lambda message, reply: madra_readers.verdict(message.text),
-    ("react", "step"): lambda message, reply: _done(_action_in(message)),
-    ("react", "action"): lambda message, reply: _done(react.parse(message.text)),
+    ("madra", "select"): lambda message, reply: madra.selected(message, reply["offered"], 3),
+    ("madra", "agree"): lambda message, reply: madra.verdict(message),
+    ("react", "step"): lambda message, reply: _done(action_in(message)),
+    ("react", "action"): lambda message, reply: _done(action_in(message)),
     ("ia", "talk"): _boxed,
 }
 """By scheme and act; any other reply is read by the ordinary read_vote."""

@@ -45,6 +45,8 @@ SAME: list[tuple[str | None, str | None, str, bool]] = [
     ("Los Angeles", "Los Angeles, California", "text", True),
     ("Portland, Oregon", "Portland, Maine", "text", False),
     ("the river Orn", "Orn", "text", True),
+    ("the mouth of the Orn", "Orn", "text", False),
+    ("Orn or Mirn", "Orn", "text", False),
     ("Orn", "Ornette", "text", False),
     ("Orn", "a long way up the hill beyond the river Orn", "text", False),
     ("C++", "C#", "text", False),
@@ -69,6 +71,14 @@ RIGHT: list[tuple[str, str, dict[str, Any], bool]] = [
     ("Shakespeare", "William Shakespeare", {"aliases": ["Shakespeare"]}, True),
     ("He was born in Stratford, as all know", "Stratford", {}, True),
     ("one two three four five six seven Stratford nine", "Stratford", {}, False),
+    ("Ada or Eve", "Ada", {}, False),
+    ("Ada, Eve, Ida", "Ada", {}, False),
+    ("anyone except Ada", "Ada", {}, False),
+    ("the father of Ada", "Ada", {}, False),
+    ("Ada's father", "Ada", {}, False),
+    ("Ada (the painter)", "Ada", {}, True),
+    ("Kestrel Bay, Ostmark", "Kestrel Bay", {}, True),
+    ("Kestrel Bay, Ostmark", "Ostmark", {}, False),
     ("0.75", "3/4", {"kind": "number"}, True),
     ("0.6667", "2/3", {"kind": "number"}, True),
     ("1234", "1,234", {"kind": "number"}, True),
@@ -99,14 +109,14 @@ DECLINES = {
     "Answer: I don't know": True,
     "Mira was born in Kestrel Bay. I do not know on which river it lies.": True,
     r"\boxed{\text{unknown}}": True,
-    "It is not known to all that the answer is 5.": False,
     "Hm.": False,
     "": False,
 }
 
 
 def test_an_abstention_is_told_from_a_text_that_cannot_be_read() -> None:
-    assert {text: declines(text) for text in DECLINES} == DECLINES
+    assert {text: declines(text, {"question": "?"}) for text in DECLINES} == DECLINES
+    assert not declines("Unknown.", {"question": "?", "choices": ["True", "False", "Unknown"]})  # it may be the label
 
 
 KIND: list[tuple[str, dict[str, Any], str]] = [

@@ -1,4 +1,4 @@
-"""The one rule of reading: what is stated last counts, few words stay as they are, and prose is not read."""
+"""The one rule of reading: one statement counts, few words stay as they are, and prose is not read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import string
 from typing import Any
 
+from sottovoce.channels.message import Message
 from sottovoce.prompts.kinds import Reading, normalise, read_field, reading
 from sottovoce.prompts.kinds.marks import How
 from sottovoce.prompts.kinds.option import bare
@@ -23,12 +24,11 @@ TWO = {"number": ("1", "2"), "option": ("A", "B"), "yes_no": ("yes", "no"), "lab
 TWO["text"] = ("Delhi", "Mumbai")
 ABSTENTION = Reading(None, None)
 SECOND = [
-    "Answer: {0}\n\nAnswer: {1}",
-    "The answer is: {0}. The answer is: {1}",
-    "The answer is {0}.\nThe answer is {1}.",
+    "Answer: {1}\n\nThe answer is {1}.",
     "Answer: {0}\n\nWait, that misses the last step.\n\nAnswer: {1}",
-    "\\boxed{{{0}}}\n\nAnswer: {1}",
-    "Answer: {0}\n\nSo, after checking: $\\boxed{{{1}}}$",
+    "Answer: {0}\n\nActually, after checking: $\\boxed{{{1}}}$",
+    "Answer: {0}\n\nCorrected answer: {1}",
+    "> Answer: {0}\n\n\\boxed{{{1}}}",
     "If the answer is {0}, the premise fails. Agent 2's answer is {0}. The answer is {1}.",
     "Answer: {1}\n\nAgent 2 says that the answer is {0}, which I doubt. Agent 3's answer is {0}.",
     "```\nAnswer: {1} [3]\n```",
@@ -39,6 +39,11 @@ SECOND = [
     "Answer: let me think.\n\nThe answer is {1}.",
 ]
 NONE = [
+    "Answer: {0}\n\nAnswer: {1}",
+    "The answer is: {0}. The answer is: {1}",
+    "\\boxed{{{0}}}\n\nAnswer: {1}",
+    "Agent 2's reply was:\nAnswer: {0}",
+    "\\boxed{{{0}}} is what agent 2 wrote.",
     "Answer: cannot be determined",
     "Answer: {0}. Oops, this answer is wrong.",
     "Answer: {0}\n\nActually, it should be {1}.",
@@ -51,29 +56,32 @@ NONE = [
 ]
 
 
-def test_the_last_statement_of_a_reply_s_own_counts_and_says_how_it_was_read() -> None:
+def read(text: str, asked: dict[str, Any], *, cut: bool = False) -> Reading:
+    return reading(Message("agent_1", 0, "answer", text, cut=cut), asked)
+
+
+def test_the_one_statement_of_a_reply_s_own_counts_and_says_how_it_was_read() -> None:
     wrong = []
     for kind, asked in ASKED.items():
         first, second = TWO[kind]
         cases: list[tuple[str, str | None]] = [(text.format(first, second), second) for text in SECOND]
         cases += [(text.format(first, second), None) for text in NONE]
-        wrong += [(kind, text, found) for text, meant in cases if (found := reading(text, asked).answer) != meant]
+        wrong += [(kind, text, found) for text, meant in cases if (found := read(text, asked).answer) != meant]
         hows: dict[str, How] = {
             f"So be it.\nAnswer: {first}": "marked",
             f"So be it: \\boxed{{{first}}}": "boxed",
             f'{{"reasons": "So be it.", "answer": "{first}"}}': "boxed",
             f"{first}.": "bare",
         }
-        wrong += [(kind, text, how) for text, how in hows.items() if reading(text, asked) != Reading(first, how)]
+        wrong += [(kind, text, how) for text, how in hows.items() if read(text, asked) != Reading(first, how)]
     assert not wrong
 
 
-def test_a_reply_that_was_cut_is_not_read_where_it_ends() -> None:
+def test_a_reply_that_was_cut_states_nothing() -> None:
     for kind, asked in ASKED.items():
         first, second = TWO[kind]
-        for text in (first, f"Answer: {first}", f"The answer is {first}", f"{first} and"):
-            assert reading(text, asked, cut=True) == ABSTENTION, text
-        assert reading(f"Answer: {first}\n\nThe answer is {second}", asked, cut=True) == Reading(first, "marked")
+        for text in (first, f"Answer: {first}", f"Answer: {first}\n\nThis is so since {second}"):
+            assert read(text, asked, cut=True) == ABSTENTION, text
 
 
 WORDINGS = [
@@ -96,16 +104,18 @@ def test_a_letter_of_a_choice_is_that_choice_whatever_its_text_says() -> None:
         for letter, choice in zip(string.ascii_uppercase, bare(choices), strict=False)
         if choice.count("{") == choice.count("}")
         for text in [wording.format(letter, choice) for wording in WORDINGS]
-        if (found := reading(text, {"question": question, "kind": "option", "choices": choices}).answer) != letter
+        if (found := read(text, {"question": question, "kind": "option", "choices": choices}).answer) != letter
     ]
     assert len(asked) == 124 and not wrong
 
 
 def test_published_answers_are_read_back() -> None:
     rows = json.loads(shared("datasets/hotpotqa_dev_simplified_first200.json").read_text(encoding="utf-8"))
-    read = [reading(f"Answer: {row['answer']}", {"question": row["question"], "kind": "text"}).answer for row in rows]
+    answers = [read(f"Answer: {row['answer']}", {"question": row["question"], "kind": "text"}).answer for row in rows]
     differing = [
-        row["answer"] for row, each in zip(rows, read, strict=True) if normalise(each or "") != normalise(row["answer"])
+        row["answer"]
+        for row, answer in zip(rows, answers, strict=True)
+        if normalise(answer or "") != normalise(row["answer"])
     ]
     assert [len(answer.split()) for answer in differing] == [14]  # a sentence, for which a shorter answer is asked
 
@@ -113,7 +123,7 @@ def test_published_answers_are_read_back() -> None:
         solution = json.loads(line)["answer"]
         gold = solution.rpartition("#### ")[2].replace(",", "")
         for said in (solution, f"It was 3, so the answer is {gold}.", gold):
-            assert reading(said, ASKED["number"]).answer == gold, said[-80:]
+            assert read(said, ASKED["number"]).answer == gold, said[-80:]
 
 
 FIELDS: list[tuple[str, str, str | None]] = [
@@ -142,6 +152,6 @@ FIELDS: list[tuple[str, str, str | None]] = [
 
 
 def test_a_field_of_a_form_is_the_answer_as_a_whole() -> None:
-    read = [(given, kind, read_field(given, ASKED[kind])) for given, kind, _ in FIELDS]
-    assert read == FIELDS
+    fields = [(given, kind, read_field(given, ASKED[kind])) for given, kind, _ in FIELDS]
+    assert fields == FIELDS
     assert read_field("Close with N.", {"kind": "text", "answer_description": "close with N"}) is None

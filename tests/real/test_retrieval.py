@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels.message import Message
 from sottovoce.datasets.samples import about_the_world
 from sottovoce.environments.react import Action
-from sottovoce.graphs.madra import AGREE, MADRA, SELECT, create_madra
+from sottovoce.graphs.madra import AGREE, MADRA, SELECT, create_madra, selected
 from sottovoce.graphs.react import ReAct, create_react, steps_of
 from sottovoce.models import LoadedModel
-from sottovoce.nodes.madra_readers import selected
 from tests.graphs.support import board as board_of
 
 pytestmark = pytest.mark.real
@@ -36,7 +36,7 @@ def test_a_choice_of_evidence_and_a_verdict_are_never_malformed(smollm2: LoadedM
     for text in choices:
         line = text.splitlines()[-1]
         assert re.fullmatch(r"Evidence: ?(\[[0-2]\](?: \[[0-2]\]){0,2}|\[No Found\])", line)
-        assert bool(selected(text, 3, 3)) == ("[No Found]" not in line)
+        assert bool(selected(Message("agent_1", 0, "select", text), 3, 3)) == ("[No Found]" not in line)
     assert next(message.text for message in board if message.act == AGREE) in ("[Yes]", "[No]")
 
 

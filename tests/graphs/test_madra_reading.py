@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sottovoce.nodes.madra_readers import agree, reading, selected, verdict
+from sottovoce.channels.message import Message
+from sottovoce.graphs.madra import selected, verdict
+from sottovoce.prompts import kinds
 from tests.tables import each_row
 
 CHOICES: list[tuple[str, list[int] | None]] = [
@@ -19,28 +21,28 @@ CHOICES: list[tuple[str, list[int] | None]] = [
     ("- **Evidence**: 3 & 0", [3, 0]),
     ("evidence: #3 and #0.", [3, 0]),
     ("[2] names his town, and [0] only the fair.\n\nEvidence: [2]", [2]),
-    ("### Evidence\n- [3] On w3\n- [0] On holt", [3, 0]),
-    ("Evidence:\n1. [3] On w3, which tells his birthplace\n2. [0] On holt", [3, 0]),
+    ("### Evidence\n- [3] On w3\n- [0] On holt", None),
+    ("Evidence:\n1. [3] On w3, which tells his birthplace\n2. [0] On holt", None),
     ("Evidence: [3] (born 1912, two years before [1]) and [0]", [3, 0]),
-    ("Evidence: [3], not [1]", [3]),
-    ("Evidence: [3] On w3 (2 mills), [0] On holt", [3, 0]),
+    ("Evidence: [3], not [1]", None),
+    ("Evidence: [3] On w3 (2 mills), [0] On holt", None),
     ("Let me weigh the evidence: [1] is a mill, [2] a river. Only [4] tells where he was born.\nEvidence: [4]", [4]),
     ("I first took [1] for it.\nEvidence: [1]\nOn a second look it is another man.\nEvidence: [2]", [2]),
     ("Evidence: [No Found]", []),
     ("Evidence: No Found", []),
     ("Evidence: none of them", []),
     ("[0] is about him, but I need none.\nEvidence: [No Found]", []),
-    ("Evidence: none; [1] comes closest, but tells of another town. [No Found]", []),
+    ("Evidence: none; [1] comes closest, but tells of another town. [No Found]", None),
     ("Evidence: [7], [1]", [1]),
-    ("Evidence: [3] [0]? No: [No Found]", []),
+    ("Evidence: [3] [0]? No: [No Found]", None),
     ("Evidence numbers: 3, 0", [3, 0]),
     ("Evidence: [7] [1] [1]", [1]),
     ("Evidence:\n- [1]\n- [4]", [1, 4]),
-    ("Evidence: - [1] - [4]", [1, 4]),
+    ("Evidence: - [1] - [4]", None),
     ("Evidence:\n* [1]\n\n* [4]", [1, 4]),
     ("Evidence: [1]\n\nPassage 4 is of no use.", [1]),
     # Without that line
-    ("None helps: [0] is about a fair, [1] about a mill. [No Found]", []),
+    ("None helps: [0] is about a fair, [1] about a mill. [No Found]", None),
     ("None of the passages helps. [No Found] ([0] and [1] are about fairs.)", None),
     ("[No Found] would be wrong, since [3] names his town. I choose [3].", None),
     ("[0] tells of the fair, which does not matter. I would use [3] and [4].", None),
@@ -67,29 +69,29 @@ VERDICTS: list[tuple[str, bool | None]] = [
     ("The first says Aldmoor and the second says Aldmoor in Ostmark, which is the same town. [Yes]", True),
     ("**[No]**\n\nAgent 1 says Aldmoor; agent 2 says Kell.", False),
     ("Agent 1 answers yes and agent 2 answers no. [No]", False),
-    ('Agent 1 says "yes" and agent 2 says "yes", so the verdict is [Yes].', True),
+    ('Agent 1 says "yes" and agent 2 says "yes", so the verdict is [Yes].', None),
     ("All of them answer no. They agree: [Yes]", True),
     ("Both agents answer no. Yes, they give the same answer.", None),
     ("One says yes, the other says no. No.", None),
     ("Answer: Yes", True),
     ("Verdict: No", False),
-    ("**Verdict:** Yes - both name the Orla.", True),
-    ("\\boxed{Yes}", True),
-    ("At first sight [Yes], but the second agent means another town, so [No].", False),
+    ("**Verdict:** Yes - both name the Orla.", None),
+    ("\\boxed{Yes}", None),
+    ("At first sight [Yes], but the second agent means another town, so [No].", None),
     ("No, wait: both mean the same river. [Yes]", True),
     ("Yes, although their reasons differ, the answer is the same.", None),
     ("Yes, they differ.", None),
     ("Yes and no.", None),
-    ("[Yes] or [No]", False),
+    ("[Yes] or [No]", None),
     ("No two of them say the same thing.\n\n[No]", False),
     ("Their answers do not match in every detail (one adds the country), but name the same place.\n\nYes", True),
     ("They agree: yes.", None),
     ("I would say yes.", None),
-    ("Both conclude that the answer is no, so my verdict is yes.", True),
+    ("Both conclude that the answer is no, so my verdict is yes.", None),
     ("Yes, the answer is no for both.", None),
-    ("<answer>No</answer>", False),
+    ("<answer>No</answer>", None),
     ("Reply: Yes", None),
-    ("[Yes, all of them]", True),
+    ("[Yes, all of them]", None),
     ("They agree.", None),
     ("Hm.", None),
     ("", None),
@@ -121,28 +123,35 @@ ANSWERS: list[tuple[Any, str, str]] = [
     (LONG, "By [0] it is 340 metres.\nAnswer: 340 [0]", "340"),
     (LONG, "[1] has 300 and [3] adds 40, so the answer is [340].", "340"),
     (LONG, "Answer: [340]", "340"),
-    (LONG, "They say [34].", "34"),
     (FAIR, "The fair is held there [0].\nAnswer: yes [0]", "yes"),
     (FAIR, "Yes [0].", "yes"),
-    (CLEO, "He wrote [The Mill], and then [Letters to Cleo]", "Letters to Cleo"),
     (CLEO, "It is told in [The Mill].\nAnswer: Letters to Cleo", "Letters to Cleo"),
     (FAIR, "[Yes]", "yes"),
     (FAIR, "Of [Keel Bridge] it is told. Answer: no", "no"),
-    (CLAIM, "As [0] says: [Refutes]", "REFUTES"),
     (CLAIM, "[0] says that the fair is held there.\nAnswer: SUPPORTS [0]", "SUPPORTS"),
 ]
 
 
+def said(text: str, *, cut: bool = False) -> Message:
+    return Message("judge", 0, "agree", text, cut=cut)
+
+
 @each_row(("text", "chosen"), CHOICES)
 def test_a_choice_is_read_where_it_is_stated(text: str, chosen: list[int] | None) -> None:
-    assert selected(text, 5, 3) == chosen
+    assert selected(said(text), 5, 3) == chosen
 
 
 @each_row(("text", "same"), VERDICTS)
-def test_a_judge_is_read_by_its_last_stated_verdict(text: str, same: bool | None) -> None:
-    assert (verdict(text), agree(text)) == (same, same is True)
+def test_a_judge_is_read_by_its_own_verdict(text: str, same: bool | None) -> None:
+    assert verdict(said(text)) == same
+
+
+def test_a_reply_that_was_cut_chooses_nothing_and_gives_no_verdict() -> None:
+    assert selected(said("Evidence: [1", cut=True), 5, 3) is selected(said("Evidence: [1]", cut=True), 5, 3) is None
+    assert verdict(said("Some would say [Yes] here, but the second", cut=True)) is None
+    assert verdict(said("Some would say [Yes] here.")) is None
 
 
 @each_row(("question", "text", "answer"), ANSWERS)
 def test_an_answer_that_cites_is_read_without_its_citations(question: Any, text: str, answer: str) -> None:
-    assert reading(text, question).answer == answer
+    assert kinds.reading(said(text), question).answer == answer
