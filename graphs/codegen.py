@@ -34,15 +34,15 @@ from sottovoce.environments.codegen import (
     ASSERTIONS,
     MOST_TESTS,
     REFLECTIONS,
+    Program,
     agreeing,
     assertions,
-    code,
     code_form,
+    program,
     ranks,
     reflections,
     scores,
     statements,
-    trimmed_solution,
 )
 from sottovoce.environments.problems import Problem, Report, Review, Runner
 from sottovoce.graphs.scheme import Games, Graph, GraphInputs, Scheme, State
@@ -50,7 +50,7 @@ from sottovoce.nodes.decide import decided, with_unreadable
 from sottovoce.nodes.option_groups import Per
 from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import Validate, noted, say
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, current_messages, rounds_of, said
 from sottovoce.prompts.kinds import KindName
@@ -158,35 +158,40 @@ class Coding(Discussion):
 
 
 async def write(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
-    """Return one coder's solution."""
+    """Return one coder's solution; a reply without one is asked for again."""
     builder, name = agent.prompt_builder(state), entry_point(state)
+    asked = words(builder.prompts.render("codegen/solve", function=name))
+    validate = lacks(partial(program_in, question=state), f"it does not state one program for {name or 'the function'}")
     if state["round"] == 0:
-        asked = words(builder.prompts.render("codegen/solve", function=name))
         turns = (*_role(builder, "coder"), Turn("user", blocks(builder.known([]), builder.question_of(asked))))
-        return {"board": await say(run, state, agent, Ask("answer", turns, code_form()))}
+        ask = Ask("answer", turns, code_form())
+        return {"board": await say(run, state, agent, ask, validate=validate, requested=asked)}
     spoken, reviews = replies_of(run, state), {review["agent"]: review for review in state["reviews"]}
     reflected = said(state, REFLECTOR, state["round"], (REVIEW,))
     assert reflected is not None, "judges speak before coders"
     best = [(reviews[who], spoken[who]) for who in state["ranked"]]
     ask = Ask("revise", later_turns(builder, name, best, reflected), code_form(len(SCORED)))
-    (message,) = await say(run, state, agent, ask)
-    found = scores(message.full_text, len(SCORED))  # how helpful it found the judges, for display and for monitors
+    *before, message = await say(run, state, agent, ask, validate=validate, requested=asked)
+    found = scores(message, len(SCORED))  # how helpful it found the judges, for display and for monitors
     helped = f"no scores of {', '.join(SCORED)} could be read"
     if found is not None:
         helped = f"helped by {', '.join(f'{name} {score}' for name, score in zip(SCORED, found, strict=True))}"
-    return {"board": [replace(message, notes=(*message.notes, helped))]}
+    return {"board": [*before, noted(message, helped)]}
 
 
 async def test(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     """Return the Tester's tests."""
     request = run.prompts.render("codegen/test", function=entry_point(state), most=MOST_TESTS)
-    return await _judge(run, state, agent, Ask(TEST, (), ASSERTIONS, protocol=WORDS), request)
+    ask = Ask(TEST, (), ASSERTIONS, protocol=WORDS)
+    return await _judge(run, state, agent, ask, request, lacks(assertions, "it holds no test"))
 
 
 async def reflect(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     """Return the Reflector's reviews, which use the protocol, since coders hear them."""
-    request = run.prompts.render("codegen/reflect", count=run.settings.agents)
-    return await _judge(run, state, agent, Ask(REVIEW, (), REFLECTIONS), request)
+    count = run.settings.agents
+    request, ask = run.prompts.render("codegen/reflect", count=count), Ask(REVIEW, (), REFLECTIONS)
+    validate = lacks(partial(reflections, solutions=count), "it does not review each solution once")
+    return await _judge(run, state, agent, ask, request, validate)
 
 
 async def rank(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
@@ -194,20 +199,27 @@ async def rank(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     count = run.settings.agents
     request = run.prompts.render("codegen/rank", count=count)
     rankings = tuple(f"[{first}, {second}]" for first, second in permutations(range(1, count + 1), 2))
-    form = Form(choices=rankings, after="Best:", unknown=False)
-    return await _judge(run, state, agent, Ask(RANK, (), form, protocol=WORDS), request)
+    ask = Ask(RANK, (), Form(choices=rankings, after="Best:", unknown=False), protocol=WORDS)
+    validate = lacks(partial(ranks, solutions=count), "it does not name the best two")
+    return await _judge(run, state, agent, ask, request, validate)
 
 
-async def _judge(run: RunContext[CodeGen], state: Coding, agent: Agent, ask: Ask, request: Sequence[Part]) -> Update:
-    replies = replies_of(run, state)
-    turns = judge_turns(agent.prompt_builder(state), list(replies.values()), request)
-    return {"board": await say(run, state, agent, replace(ask, turns=turns))}
+async def _judge(
+    run: RunContext[CodeGen], state: Coding, agent: Agent, ask: Ask, request: Sequence[Part], validate: Validate
+) -> Update:
+    ask = replace(ask, turns=judge_turns(agent.prompt_builder(state), [*replies_of(run, state).values()], request))
+    return {"board": await say(run, state, agent, ask, validate=validate, requested=words(request))}
+
+
+def lacks(read: Callable[[Message], object], error: str) -> Validate:
+    """Return the check that finds this error in a reply from which nothing is read."""
+    return lambda message: "" if read(message) else error
 
 
 # Problem and solutions
 
 
-def problem_of(state: Discussion) -> Problem | None:
+def problem_of(state: Question) -> Problem | None:
     """Return the question's problem, whose tests no agent sees; None without one.
 
     Raises:
@@ -217,7 +229,7 @@ def problem_of(state: Discussion) -> Problem | None:
     return None if given is None else Problem.model_validate(given)
 
 
-def entry_point(state: Discussion) -> str:
+def entry_point(state: Question) -> str:
     """Return the name of the required function; empty if it is not known."""
     problem = problem_of(state)
     return problem.entry_point if problem else ""
@@ -232,13 +244,19 @@ def replies_of(run: RunContext[CodeGen], state: Discussion) -> dict[str, Message
 
 
 def solutions_of(replies: Mapping[str, Message], state: Discussion) -> dict[str, str]:
-    """Return the program in each reply."""
-    return {coder: code(message.full_text, state["question"]) for coder, message in replies.items()}
+    """Return the program in each reply that states one."""
+    programs = {coder: program_in(message, state) for coder, message in replies.items()}
+    return {coder: stated.text for coder, stated in programs.items() if stated}
+
+
+def program_in(message: Message, question: Question) -> Program | None:
+    """Return the program that a reply states for a question's problem."""
+    return program(message, question["question"], entry_point(question))
 
 
 def tests_of(state: Discussion) -> list[str]:
     """Return all of the Tester's tests, each once."""
-    replies = [message.full_text for message in current_messages(state) if message.act == TEST]
+    replies = [message for message in current_messages(state) if message.act == TEST]
     return list(dict.fromkeys(test for reply in replies for test in assertions(reply)))
 
 
@@ -270,8 +288,8 @@ def judge_turns(builder: PromptBuilder, solutions: Sequence[Message], request: S
 
 def solution(builder: PromptBuilder, said: Message) -> MessageRef | str:
     """Return the solution in a reply, as others hear it."""
-    start, end = trimmed_solution(said.text)
-    return MessageRef(said, ((start, end),), own=said.agent == builder.agent) if start < end else "(nothing)"
+    stated = program_in(said, builder.question)
+    return MessageRef(said, (stated.span,), own=said.agent == builder.agent) if stated else "(nothing)"
 
 
 def _role(builder: PromptBuilder, kind: str) -> list[Turn]:
@@ -292,8 +310,9 @@ def hand_in(run: RunContext[CodeGen], state: Coding) -> Update:
     """Count the round's solutions; one that is not Python is an abstention. No reset goes back before this step."""
     solutions, votes = solutions_of(rounds_of(state, run.answers)[-1], state), list[Vote]()
     for coder in run.settings.speakers():
-        is_python = bool(statements(solutions[coder]))
-        votes.append({"agent": coder, "answer": solutions[coder] if is_python else None, "counts": is_python})
+        solution = solutions.get(coder)
+        is_python = solution is not None and bool(statements(solution))
+        votes.append({"agent": coder, "answer": solution if is_python else None, "counts": is_python})
     return {"votes": votes, "marks": []}
 
 
@@ -328,9 +347,10 @@ class ProgramTests:
 
     def check(self, run: RunContext[CodeGen], state: Coding) -> Update:
         """Check that solutions run, and have the required function: the Passer's step."""
-        solutions = solutions_of(replies_of(run, state), state)
+        replies = replies_of(run, state)
         look = partial(problems.tried, program=entry_point(state), run=self.runner(run.settings))
-        errors = {coder: why or "" for coder, why in problems.of_each(look, solutions).items()}
+        tried = problems.of_each(look, solutions_of(replies, state))
+        errors = {coder: tried.get(coder, "there is no program") or "" for coder in replies}
         lines = [f"{n} ({coder}): {why or 'runs'}" for n, (coder, why) in enumerate(errors.items(), 1)]
         return {"errors": errors, "board": [run.message(state, PASSER, CHECK, "\n".join(lines))]}
 
@@ -405,10 +425,10 @@ def ranked(run: RunContext[CodeGen], state: Coding, count: int) -> tuple[tuple[i
     return found, f"{how}: {found[0] + 1}, {found[1] + 1}"
 
 
-def _reply(state: Discussion, agent: str, act: str) -> str:
+def _reply(state: Discussion, agent: str, act: str) -> Message:
     message = said(state, agent, state["round"], (act,))
     assert message is not None, "judges speak before the report"
-    return message.text
+    return message
 
 
 # Graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.codegen import agreeing, assertions, bleu, code, ranks, reflections, scores, solution_span
+from sottovoce.environments.codegen import agreeing, assertions, bleu, program, ranks, reflections, scores
 from sottovoce.environments.problems import (
     BundledProblem,
     Failed,
@@ -22,31 +23,80 @@ from sottovoce.environments.problems import (
     watched,
 )
 from sottovoce.environments.sandbox import Limits, Outcome, run, why_not
+from tests.environments.players import replied
 from tests.tables import each_row, some
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
 ADD = "def add(a, b):\n    return a + b"
 
 
+def stated(reply: str, *, cut: bool = False) -> str | None:
+    found = program(replied(reply, cut=cut), PROBLEM, "add")
+    return found and found.text
+
+
+BLOCK = f"```python\n{ADD}\n```"
+OTHER = "def add(a, b):\n    return a - b"
+
+
 @each_row(
     ("reply", "found"),
     [
-        ("```Python3\ndef f(): 1\n", "def f(): 1"),
-        ("```\nx\n```\n[func impl]:\ndef f(): 1", "def f(): 1"),
+        (f"```Python3\n{ADD}\n```", ADD),
+        (f"~~~\n{ADD}\n~~~", ADD),
+        (ADD, ADD),
+        (f"{ADD}\n\nHelp: [[1, 2, 3]]", ADD),
         ("    return a + b\n", f"{PROBLEM.rstrip()}\n    return a + b"),
         ("```python\n    return a + b\n```", f"{PROBLEM.rstrip()}\n    return a + b"),
-        ("", f"{PROBLEM.rstrip()}\n"),
+        ("1. Here:\n\n   ```python\n   def add(a, b):\n       return a + b\n   ```", ADD),
+        ("```python\ndef add(a, b) return a\n```", "def add(a, b) return a"),  # an error that the Passer tells
+        # its use, and other languages
+        (f"{BLOCK}\n\nUsage:\n```python\nprint(add(1, 2))\n```\nShell:\n```bash\npython add.py\n```", ADD),
+        (f"{BLOCK}\n\n```python\ndef test_add():\n    assert add(1, 2) == 3\n```", ADD),
+        # another's, and denied ones
+        (f"{BLOCK}\n\nThe wrong variant is:\n```python\n{OTHER}\n```", ADD),
+        (f"Agent 2 wrote:\n```python\n{OTHER}\n```\nMy program:\n{BLOCK}", ADD),
+        (f"{BLOCK}\nOnce more:\n{BLOCK}", ADD),
+        (f"{BLOCK}\n\n```python\n{OTHER}\n```", None),
+        # nothing
+        ("", None),
+        ("Yes", None),
+        ("I would add them.", None),
+        ("    # to be done", None),
+        (f"```python\n{PROBLEM}```", None),
+        ("```python\n```", None),
+        ("```python\ndef subtract(a, b):\n    return a - b\n```", None),
+        ("```python\nreturn a + b\n```", None),
+        (f"```python\n{ADD}", None),  # its end may be missing
     ],
 )
-def test_a_solution_is_found_in_a_reply(reply: str, found: str) -> None:
-    assert code(reply, PROBLEM) == found
+def test_a_program_is_the_only_one_that_a_reply_states(reply: str, found: str | None) -> None:
+    assert stated(reply) == found
+
+
+def test_a_reply_that_was_cut_holds_no_program_test_review_or_rank() -> None:
+    assert stated(BLOCK, cut=True) is None
+    assert assertions(replied("assert add(1, 2) == 3", cut=True)) == []
+    assert reflections(replied("[reflection 1]: Good, but", cut=True), 1) is None
+    assert ranks(replied("Best: [1, 2]", cut=True), 4) is None and scores(replied("[[1, 2]]", cut=True), 2) is None
 
 
 def test_it_is_found_where_it_stands() -> None:
-    reply = "So:\n```python\n    return 1\n```\n[[1, 2, 3]]"
+    reply = "So:\n```python\n\n    return 1\n\n```\n[[1, 2, 3]]"
+    found = program(replied(reply), PROBLEM, "add")
 
-    assert reply[slice(*solution_span(reply))] == "    return 1\n"
-    assert [solution_span(text) for text in ("", "x", "a impl]:b")] == [(0, 0), (0, 1), (8, 9)]
+    assert found and reply[slice(*found.span)] == "    return 1"
+
+
+@pytest.mark.parametrize(
+    "text", ["```python\n", "~~~\n````\n", "assert(\n", "- `assert", "\n\n    ", "[[1, ", "best: "]
+)
+def test_a_hostile_reply_ends_soon(text: str) -> None:
+    reply, began = replied(text * (50_000 // len(text))), time.process_time()
+    for read in (partial(program, problem=PROBLEM, name="add"), assertions, partial(ranks, solutions=4)):
+        assert not read(reply)  # type: ignore[operator]  # all take a message
+    assert scores(reply, 3) is None and reflections(reply, 4) is None
+    assert time.process_time() - began < 3  # seconds, where 0.2 is usual
 
 
 def test_tests_are_lines_that_assert_and_are_python() -> None:
@@ -57,42 +107,49 @@ def test_tests_are_lines_that_assert_and_are_python() -> None:
     assert
     assert add(0, 0) == 0, "zero"
     I assert that it works.
+    I first thought of `assert add(1, 1) == 3`.
+    Wrong: assert add(1, 1) == 4
     assert x; import os
     """
 
-    assert assertions(reply) == ["assert add(1, 2) == 3", 'assert add(0, 0) == 0, "zero"']
-    assert assertions("assert f(\n    1,\n) == 2\nprint(3)") == ["assert f(\n    1,\n) == 2"]
+    assert assertions(replied(reply)) == ["assert add(1, 2) == 3", 'assert add(0, 0) == 0, "zero"']
+    assert assertions(replied("assert f(\n    1,\n) == 2\nprint(3)")) == ["assert f(\n    1,\n) == 2"]
 
 
 def test_there_are_ten_tests_at_most_and_none_too_long_to_read() -> None:
     lines = [f"assert f({n}) == {n}" for n in range(20)]
 
-    assert assertions("\n".join(lines)) == lines[:10]
-    assert assertions(f"assert {'(' * 1500}1{')' * 1500}\nassert f() == {'1' * 5000}") == []
+    assert assertions(replied("\n".join(lines))) == lines[:10]
+    assert assertions(replied(f"assert {'(' * 1500}1{')' * 1500}\nassert f() == {'1' * 5000}")) == []
 
 
 @given(st.text(alphabet="asert (){}[]=\\\0\ud800'\n\u00e9:"))
 def test_any_text_can_be_searched_for_tests(text: str) -> None:
-    assert len(assertions(text)) <= 10
+    assert len(assertions(replied(text))) <= 10
 
 
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
-        ("[[1, 1, 1]] no, [[2, 2, 2]]", [2, 2, 2]),
+        ("[[1, 1, 1]], [[1, 1, 1]]", [1, 1, 1]),
+        ("Not [[1, 1, 1]].\nHelp: [[2, 2, 2]]", [2, 2, 2]),
+        ("[[1, 1, 1]] no, [[2, 2, 2]]", None),
         ("[[5, 1]]", None),
         ("[[5, 1, 6]]", None),
         ("[[5, 1, x]]", None),
     ],
 )
 def test_scores_of_judges_are_read_or_are_none(reply: str, found: list[int] | None) -> None:
-    assert scores(reply, 3) == found
+    assert scores(replied(reply), 3) == found
 
 
 @each_row(
     ("reply", "found"),
     [
         ("The best are [2, 4].", (1, 3)),
+        ("[1, 2] was my first thought.\nBest: [2, 4]", (1, 3)),
+        ("Best: [1, 2]\nBest: [2, 4]", None),
+        ("[1, 2], or [2, 4]", None),
         ("[2, 2]", None),
         ("[0, 1]", None),
         ("[1, 2, 3]", None),
@@ -100,21 +157,22 @@ def test_scores_of_judges_are_read_or_are_none(reply: str, found: list[int] | No
     ],
 )
 def test_the_best_two_are_read_or_are_none(reply: str, found: tuple[int, int] | None) -> None:
-    assert ranks(reply, 4) == found
+    assert ranks(replied(reply), 4) == found
 
 
 @each_row(
     ("reply", "found"),
     [
         ("[reflection 1]: Good.\n[reflection 2]:\nBad. ", ["Good.", "Bad."]),
-        ("Hm. [Reflection 2] Bad.\n[reflection 1]: Good.", ["Good.", "Bad."]),
+        ("Hm.\n[Reflection 2] Bad.\n[reflection 1]: Good.", ["Good.", "Bad."]),
+        ("Hm. [Reflection 2] Bad.\n[reflection 1]: Good.", None),
         ("[reflection 1]: a [reflection 2]: b [reflection 3]: c", None),
         ("[reflection 1]: a [reflection 1]: b", None),
-        ("[reflection 1]:[reflection 2]:", ["", ""]),
+        ("[reflection 1]:\n[reflection 2]:", ["", ""]),
     ],
 )
 def test_reviews_of_all_solutions_are_found_or_none(reply: str, found: list[str] | None) -> None:
-    spans = reflections(reply, 2)
+    spans = reflections(replied(reply), 2)
 
     assert (None if spans is None else [reply[slice(*span)] for span in spans]) == found
 

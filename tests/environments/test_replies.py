@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, statements
+from sottovoce.environments.codegen import assertions, program, ranks, reflections, scores
 from sottovoce.environments.govsim.talk import read_limit, read_summary, read_tons, read_utterance
 from sottovoce.environments.whodunit.actions import WORDINGS, Malformed, Role, read
 from sottovoce.environments.whodunit.games import attributes, drawn
@@ -41,18 +41,18 @@ def utterance(reply: str) -> Any:
 
 
 def reviews(reply: str) -> Any:
-    spans = reflections(reply, 4)
+    spans = reflections(replied(reply), 4)
     return UNREAD if spans is None else [reply[slice(*span)] for span in spans]
 
 
 def best(reply: str) -> Any:
-    found = ranks(reply, 4)
+    found = ranks(replied(reply), 4)
     return UNREAD if found is None else [number + 1 for number in found]
 
 
-def program(reply: str) -> Any:
-    found = code(reply, "")
-    return {"code": found, "scores": scores(reply, 3)} if statements(found) else UNREAD
+def code(reply: str) -> Any:
+    found = program(replied(reply), "")
+    return {"code": found.text, "scores": scores(replied(reply), 3)} if found else UNREAD
 
 
 def tons(reply: str) -> Any:
@@ -74,8 +74,8 @@ READ: dict[str, Callable[[str], Any]] = {
     "reflect": str.strip,  # notes are kept as they are written
     "summarise": lambda reply: read_summary(reply),
     "limit": limit,
-    "coder": lambda reply: program(reply),
-    "tester": assertions,
+    "coder": code,
+    "tester": lambda reply: assertions(replied(reply)),
     "reflector": reviews,
     "ranker": best,
 }

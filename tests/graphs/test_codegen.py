@@ -167,15 +167,15 @@ def test_coders_are_shown_which_tests_failed_and_what_came_out() -> None:
 def test_local_models_write_blocks_scores_reviews_and_ranks_under_every_protocol(
     protocol: str, store: PayloadStore
 ) -> None:
-    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=120)
+    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=40)
     graph = create_codegen(
         CodeGen(rounds=2, agents=2, consensus=False), models=model, runner=ScriptedRunner()
     ).compile()
     state = graph.invoke(QUESTION, output_keys=KEYS)
-    said = {act: [each.text for each in board(state) if each.act == act] for act in ("answer", "revise", "review")}
-    assert all(re.search(r"^```python \n(.*\n)*[ \t]*```", text, re.MULTILINE) for text in said["answer"])
-    assert all(scores(text, 3) for text in said["revise"]) and "[reflection 1]:" in said["review"][0]
-    assert ranks(next(each.text for each in board(state) if each.act == "rank"), 2)
+    said = {act: [each for each in board(state) if each.act == act] for act in ("answer", "revise", "review", "rank")}
+    assert all(re.search(r"^```python \n(.*\n)*[ \t]*```", each.text, re.MULTILINE) for each in said["answer"])
+    assert all(scores(each, 3) for each in said["revise"]) and "[reflection 1]:" in said["review"][0].text
+    assert ranks(said["rank"][0], 2)
     last = model.requests[-1]
     assert any(isinstance(piece, Rows) for piece in last.prompt) == (protocol == "cipher")
     assert bool(last.edits) == (protocol == "sde")
@@ -208,26 +208,46 @@ def test_only_the_part_that_is_run_or_scored_is_kept_to_a_form(form: Form, after
 
 @pytest.mark.parametrize("said", [reviews("One.", "Two."), "They are fine.", reviews(*"abcde")])
 def test_a_wrong_number_of_reviews_is_none_for_all(said: str) -> None:
-    state, model, _ = run({**coders(), **JUDGED, "Reflector": [said] * 2})
+    state, model, _ = run({**coders(), **JUDGED, "Reflector": [said] * 4})
     assert all(review["reflection"] is None for review in state["reviews"])
     assert calls(model, "Programmer", "revise")[0].text.count("Review: none") == 2
     told = next(each.text for each in board(state) if each.act == "report")
-    assert "no reviews could be read" in told
+    assert "no reviews could be read" in told and len(calls(model, "Reflector")) == 2 * 2
 
 
 def test_where_the_ranker_names_no_two_the_seed_of_the_place_draws_them() -> None:
-    drawn = [run({**coders(), **JUDGED, "Ranker": ["[1, 9]", "Hm."]}, seed=seed)[0] for seed in (0, 0, 1, 2)]
+    drawn = [run({**coders(), **JUDGED, "Ranker": ["[1, 9]", "Hm."] * 2}, seed=seed)[0] for seed in (0, 0, 1, 2)]
     assert drawn[0]["ranked"] == drawn[1]["ranked"] and len({tuple(each["ranked"]) for each in drawn}) > 1
     assert all(len(set(each["ranked"])) == 2 for each in drawn)
     assert "no two best could be read; drawn: " in board(drawn[0])[-5].text
 
 
-def test_what_is_no_python_abstains_fails_and_stops_nobody() -> None:
-    prose = {"Programmer": ["I would add them."] * 3}
-    state, _, _ = run({**coders(), **JUDGED, **prose})
+def test_what_states_no_program_is_asked_for_again_abstains_fails_and_stops_nobody() -> None:
+    prose = {"Programmer": ["I would add them."] * 6}
+    state, model, _ = run({**coders(), **JUDGED, **prose})
     vote = state["votes"][3]
     assert (vote["answer"], vote["counts"]) == (None, False) and "Programmer" not in state["passed"]
-    assert state["decision"]["score"] == 1.0
+    assert state["decision"]["score"] == 1.0 and len(calls(model, "Programmer")) == 6
+    assert "it does not state one program for add" in calls(model, "Programmer")[1].text
+    told = next(each.text for each in board(state) if each.act == "check")
+    assert "(Programmer): there is no program" in told and "(nothing)" in calls(model, "Tester")[0].text
+
+
+def test_coders_who_wrote_nothing_are_no_consensus() -> None:
+    # Seen: the prompt's own signature, completed by nothing, was the program of each.
+    nothing = dict.fromkeys(CODERS[:3], [""] * 6)
+    state, _, _ = run({**coders(), **JUDGED, **nothing})
+    assert [vote["answer"] for vote in state["votes"]] == [None] * 3 + [BODIES["Programmer"]]
+    assert state["round"] == 2 and state["decision"]["by"] == "Programmer"
+
+
+def test_muted_coders_have_no_program() -> None:
+    class Muted:
+        def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+            return None if messages[-1].agent == CODERS[3] else Intervention("mute", "it wavers")
+
+    state, _, _ = run(watch=Muted(), rounds=2, cap=9)
+    assert [vote["answer"] for vote in state["votes"]] == [None] * 3 + [BODIES["Programmer"]]
 
 
 def test_a_solution_that_does_not_run_is_not_tested_and_coders_are_told_why() -> None:
