@@ -63,7 +63,7 @@ async def say(
     A repeated request describes the error and the `requested` form; with `show_failed` it follows the failed reply,
     otherwise the prompt. A reply that was cut is repeated once, with twice the length. If the last reply
     `lacks_answer`, the answer turn follows; otherwise it stays as it is, and counts as an abstention. The board keeps
-    the raw text of each attempt. Reading may wait (LaTeX is read by a process of its own), so it leaves the event loop.
+    the raw text of each attempt.
     """
     if notes := list(dict.fromkeys(message.text for message in current_messages(state) if message.act == NOTE)):
         shown = run.prompts.render("shared/note", notes=notes)  # the monitors' to all, before the last request
@@ -81,13 +81,13 @@ async def say(
                 raise
             longest, ask = usual, replace(ask, max_tokens=usual)  # the model has no room for twice the length
             continue
-        error = unread(message, await _checked(validate, message), longest)
+        error = unread(message, validate(message), longest)
         is_short = message.cut or CUT in message.notes  # a format may be complete, and its texts cut
         was_cut, cut = cut, cut or is_short
         repeats = bool(error) and len(attempts) < retries and not (was_cut and is_short)
         if repeats and cut and not was_cut:
             longest, ask = 2 * usual, replace(ask, max_tokens=2 * usual)
-        missing = "" if repeats else await _checked(lacks_answer, message)
+        missing = "" if repeats else lacks_answer(message)
         concludes = bool(missing) and run.settings.answer_turn != "off"
         if not (repeats or concludes):
             why = error or missing
@@ -101,10 +101,6 @@ async def say(
             return [*attempts, await _answer_turn(run, state, agent, replace(ask, turns=turns), len(attempts))]
         request = agent.prompts.render("shared/repair", complaint=error, form=requested)
         turns = (*turns, Turn("user", request))
-
-
-async def _checked(check: Validate, message: Message) -> str:
-    return "" if check is passes else await off_loop(check, message)
 
 
 def unread(message: Message, error: str, longest: int = 0) -> str:
@@ -203,7 +199,7 @@ async def _answer_turn(run: RunContext[Any], state: Discussion, agent: Agent, as
         thinks=False,
     )
     message = await _attempt(run, state, agent, short, "answer", number)
-    error = await off_loop(lacks_answer(state), message)
+    error = lacks_answer(state)(message)
     return noted(message, f"cannot be read: {error}") if error else message
 
 

@@ -2,21 +2,19 @@ r"""Numbers: money, per cent, units and separators of thousands are dropped; a m
 
 A statement counts by its result, the number after its last "=", "≈" or "is" ("29 - 7 = 22"), else by its only number.
 Several different numbers are an abstention, and so is "29 - 7" alone. The comma of a lone number is a decimal comma
-unless three figures follow it. LaTeX, roots and powers are parsed by math-verify in a process of its own (about 10 ms
-each). It reads none of "1 1/2", "1.234,5", "70K" and "3 dozen", so figures are read before it.
+unless three figures follow it. Words that change a number ("twice 15", "80 below zero") leave nothing to read.
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.prompts.kinds.kind import UNKNOWN, VERB, Choices, Kind, affirmed
-from sottovoce.prompts.kinds.latex import Worker
+from sottovoce.prompts.kinds.latex import value
 
 MONEY = "$\u20ac\u00a3\u00a5\u20b9"
 _THIN = "\u00a0\u2009\u202f'_"
@@ -53,7 +51,7 @@ OPERATION = re.compile(r"\d[\s)}]{0,9}(?:[-+*/\u00d7\u00b7:^]|\\times|\\cdot|\\d
 ALGEBRA = re.compile(r"(?<![\w\\])[a-zA-Z]\s?[-+*/^]\s?\d|\d\s?[-+*/^]\s?[a-zA-Z]\b|\d[abnxyz]\b")
 FORMULA = re.compile(r"\\[a-z]+|\d\s?\^|\u221a|\u03c0|\d!")
 BEFORE = re.compile(
-    rf"(?:[^\w\u00b1]|\b(?:the|an?|so|therefore|thus|now|still|in|day|year|there|it|is|are|{HEDGES}|{MONEY_WORDS})\b)*+",
+    rf"(?:[^\w\u00b1\\-]|\b(?:the|an?|so|therefore|thus|now|still|in|day|year|there|it|is|are|{HEDGES}|{MONEY_WORDS})\b)*+",
     re.IGNORECASE,
 )
 """Words before a number that leave it as it is."""
@@ -68,7 +66,6 @@ THOUSANDS = re.compile(
     rf"(?<![\d.,])[1-9]\d{{0,2}}\.\d{{3}}(?:,\d|\s?[{MONEY}]|\s?(?:EUR|[Ee]uros?)\b)|[{MONEY}]\s?[1-9]\d{{0,2}}\.\d{{3}}(?!\d)"
 )
 """A figure in which a point separates thousands."""
-WORDS_AROUND = re.compile(r"\s(?:[a-zA-Z]{2,}\s)*+[a-zA-Z]{2,}\.?$|^(?:[a-zA-Z]{2,}\s)++")
 UNIT = re.compile(r"(?<=[\d}])\s{0,3}(?:[a-zA-Z\u00b5]{2,20}|[mgsLJNWVAKCF])(?:/[a-zA-Z]{1,9})?\s*\Z")
 POWER_UNIT = re.compile(
     r"(?:(?<=[\d}])|(?<=[\d}]\s)|(?<=/))(?![abknxyz]\b)[a-zA-Z\u00b5]{1,12}\s?(?:\^\s?\{?-?\d\}?|[\u00b2\u00b3])"
@@ -82,11 +79,11 @@ TIDY: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"(?<=\d)[\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+"), lambda of: f"^{of[0].translate(RAISED)}"),
     (re.compile(r"[^\x00-\x7f]"), lambda of: str(int(of[0])) if of[0].isdecimal() else of[0]),
 ]
-ALSO = re.compile(r"(?:\bor|\band|[,;])\s{0,9}[a-zA-Z]\s{0,9}\Z")
-"""The name of another unknown: "5 or x" within "x = 5 or x = 7"."""
+SEVERAL = re.compile(
+    r"=[^=\n]{0,80}(?:\bor\b|\band\b|[,;])\s{0,9}[a-zA-Z]\s{0,9}=|\b([a-zA-Z])\s{0,9}=[^=\n]{0,80}\b(?!\1)[a-zA-Z]\s{0,9}="
+)
+"""Several unknowns, or two values of one: "x = 5 or x = 7"."""
 LONGEST = 1000  # characters of a statement
-LONGEST_FORMULA = 200  # characters; no result is longer
-WORKER = Worker()
 
 
 def read(said: str, choices: Choices) -> str | None:
@@ -102,8 +99,7 @@ def read(said: str, choices: Choices) -> str | None:
         stated = parts[0]
     outside = re.sub(r"\([^()]{0,200}\)", " ", stated)  # "42 apples (6 * 7)"
     sides = RESULT.split(outside if re.search(r"\d", outside) else stated)
-    unknowns = {name for name in re.findall(r"(?<![\w\\])([a-zA-Z])\s{0,9}=", stated)}
-    if len(unknowns) > 1 or any(ALSO.search(side) for side in sides[1:-1]):
+    if SEVERAL.search(stated):
         return ""
     return next((value for side in reversed(sides) if (value := value_of(side)) is not None), None)
 
@@ -130,7 +126,7 @@ def value_of(side: str) -> str | None:
     if not re.search(r"\d|\\[a-z]|\u03c0", side):
         return None
     if FORMULA.search(side):
-        return "" if CHANGES.search(side) else _formula(UNIT.sub("", side))
+        return "" if CHANGES.search(side) else _formula(side)
     numbers = [*FRACTION.finditer(side)] or [*FIGURE.finditer(side)]
     if len(numbers) != 1 or OPERATION.search(FRACTION.sub(" ", side)) or ALGEBRA.search(side):
         return ""
@@ -169,19 +165,13 @@ def canonical(value: Fraction | None) -> str | None:
 
 
 def _formula(side: str) -> str:
-    """Return the value of a formula in LaTeX, without words before or after it."""
-    latex = WORDS_AROUND.sub("", " ".join(side.split())).strip(" .,")
+    """Return the value of a formula in LaTeX, without its unit and the words before it."""
+    said = BEFORE.match(side)
+    latex = " ".join(UNIT.sub("", side[said.end() if said else 0 :]).split()).strip(" .,")
     latex = re.sub(r"\u221a\s?\(?(\d+)\)?", r"\\sqrt{\1}", latex).replace("\u03c0", r"\pi ")
     latex = re.sub(r"(?<=\d)\s?[x*\u00d7\u00b7]\s?(?=10\s?\^)", r"\\times ", latex)
-    value = worked_out(re.sub(r"\^\s?(-?\d+)", r"^{\1}", latex))
-    return "" if value is None else canonical(Fraction(value)) or ""
-
-
-@lru_cache(maxsize=4096)  # a message is parsed again at every count of votes
-def worked_out(latex: str) -> float | None:
-    """Return a formula's value; None if it is too long, has none, or takes too much time or memory."""
-    value = None if len(latex) > LONGEST_FORMULA or "\n" in latex else WORKER.ask(latex)
-    return None if value is None else float(f"{value:.15g}")
+    found = value(latex)
+    return "" if found is None else canonical(Fraction(f"{found:.15g}")) or ""
 
 
 BARE = re.compile(

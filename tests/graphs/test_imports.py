@@ -51,7 +51,6 @@ UNUSED = {
         "gguf",
         "langchain",
         "langgraph_api",
-        "math_verify",
         "matplotlib",
         "optuna",
         "pandas",

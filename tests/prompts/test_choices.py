@@ -33,6 +33,10 @@ RED_BLUE = ["red", "blue"]
             "target is 'C'; expected a letter from A to B, or one of the choices: ['red', 'blue']",
         ),
         (
+            {"kind": "option", "choices": ["1", "2", "4", "3"], "target": "2"},
+            "target is '2', which is a choice and may be the place of another; give its letter",
+        ),
+        (
             {"kind": "label", "choices": RED_BLUE, "target": "green"},
             "target is 'green'; expected one of the labels: 'red', 'blue'",
         ),
@@ -56,6 +60,8 @@ def test_a_question_that_cannot_be_answered_rightly_is_refused_in_one_line(
     [
         {"kind": "option", "choices": ["C++", "C#", "-7", "7"], "target": "D"},
         {"kind": "option", "choices": RED_BLUE, "target": "blue"},
+        {"kind": "option", "choices": ["6", "7", "8"], "target": "7"},
+        {"kind": "option", "choices": ["1", "2", "3"], "target": "2"},
         {"kind": "label", "choices": ["SUPPORTS", "REFUTES"], "target": "supports"},
         {"kind": "label", "target": "whatever"},
         {"kind": "yes_no", "target": "Yes"},
