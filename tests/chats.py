@@ -24,6 +24,11 @@ LLAMA_3 = (  # writes the first token, trims, takes turns in any order
     "{{ message.content | trim }}<|im_end|>{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant<|im_end|>\n\n{% endif %}"
 )
+LLAMA_3_2 = (  # as above, and writes the date, which may be given
+    "{{ bos_token }}{%- if not date_string is defined %}{%- if strftime_now is defined %}"
+    "{%- set date_string = strftime_now('%d %b %Y') %}{%- else %}{%- set date_string = '26 Jul 2024' %}{%- endif %}"
+    "{%- endif %}Today Date: {{ date_string }}\n" + LLAMA_3.removeprefix("{{ bos_token }}")
+)
 LLAMA_2 = (  # takes a system turn into the first user turn, then wants strict alternation
     "{% if messages[0].role == 'system' %}{% set rules = messages[0].content %}{% set messages = messages[1:] %}"
     "{% endif %}" + ALTERNATES + "{% for message in messages %}"

@@ -20,6 +20,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.any_types import JSON, Keywords
+from sottovoce.core.date import STARTED
 from sottovoce.core.errors import ContextOverflow, ModelError, UsageError, first_line
 from sottovoce.core.thoughts import Markers, family_of
 from sottovoce.models.huggingface.tool_calls import CallFormat, call_format
@@ -29,6 +30,10 @@ MARK = re.compile("\ue000([0-9]{0,9})\ue001")
 WHOLE = re.compile(".+", re.DOTALL)
 SWITCHES = ("enable_thinking", "thinking")
 """Names of the switch for thinking in templates: Qwen3 and later; Granite and DeepSeek."""
+NOW = re.compile(r"""\bstrftime_now\(\s{0,99}(["'])([^"'\\{}\n]{0,99})\1\s{0,99}\)""")
+"""A template's request for the current date, such as strftime_now("%Y-%m-%d")."""
+DATE = "%d %b %Y"
+"""The form of `date_string`, in the templates of Llama 3."""
 
 LONG = 8  # characters of a token, more than in most texts
 PROBE = "QUESTION"
@@ -248,6 +253,7 @@ class ChatTemplate:
         """
         options = self._set | more
         try:
+            options |= self._date(options.get("tools"))
             text: Any = self.tokenizer.apply_chat_template(  # Any: text or ids
                 chat, tokenize=False, add_generation_prompt=opened, **options
             )
@@ -257,6 +263,16 @@ class ChatTemplate:
         except Exception as error:  # any error of a template's own expressions, and several templates without default
             raise TemplateError(f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]) from error
         return str(text)
+
+    def _date(self, tools: Any) -> dict[str, Keywords]:  # Any: as `with_tools` has them
+        """Return the template with the date of the run, if it prints one (transformers 5.23 passes it no functions)."""
+        if (started := STARTED.get()) is None or not self.tokenizer.chat_template:
+            return {}
+        template = self.tokenizer.get_chat_template(tools=tools)
+        if "strftime_now" not in template and "date_string" not in template:
+            return {}
+        template = NOW.sub(lambda match: repr(started.strftime(match[2])), template)
+        return {"chat_template": template, "date_string": started.strftime(DATE)}
 
 
 def _too_long(text: str, most: int) -> ContextOverflow:

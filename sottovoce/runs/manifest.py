@@ -73,6 +73,11 @@ def _shipped(pack: str) -> str:
     return pack
 
 
+def _moment(text: str) -> str:
+    datetime.fromisoformat(text)  # raises ValueError
+    return text
+
+
 class RunManifest(BaseModel):
     """The manifest of a run: the first line of its log."""
 
@@ -101,7 +106,10 @@ class RunManifest(BaseModel):
     packages: dict[str, str] = {}
     """The packages that provide its scheme, protocol and kinds, by these ("scheme 'panel'"); none for ours."""
     versions: dict[str, str] = Field(default_factory=versions)
-    started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    started: Annotated[str, AfterValidator(_moment)] = Field(
+        default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds")
+    )
+    """When it was started; chat templates print this date whenever it continues or is re-run."""
 
     def all_settings(self) -> Settings:
         """Return the settings of the run, the sandbox too.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -16,6 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState
+from sottovoce.core.date import started_at
 from sottovoce.core.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.state import Decision, Intervened
@@ -64,16 +66,18 @@ def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, numbe
         UsageError: there were interventions, but not this many.
     """
     original = _branch(watched, config)
-    if not original.interventions:
-        again = _from(free, _before(watched, config, 0))
-        return Branches(None, original, again, again)
-    if number >= len(original.interventions):
+    *_, first = watched.get_state_history(config)
+    if 0 < len(original.interventions) <= number:
         raise UsageError(
             f"number is {number}, and the discussion has {len(original.interventions)} interventions, counted from 0; "
             "choose another"
         )
-    checkpoint = _before(watched, config, number)
-    with_it, without = (_from(graph, checkpoint) for graph in (watched, free))
+    with started_at(datetime.fromisoformat(first.created_at or "").astimezone()):
+        if not original.interventions:
+            again = _from(free, _before(watched, config, 0))
+            return Branches(None, original, again, again)
+        checkpoint = _before(watched, config, number)
+        with_it, without = (_from(graph, checkpoint) for graph in (watched, free))
     return Branches(original.interventions[number], original, with_it, without)
 
 

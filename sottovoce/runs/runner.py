@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +17,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import AnyState
+from sottovoce.core.date import started_at
 from sottovoce.core.errors import PayloadError, RecordError, SottovoceError, StoppedError, UsageError, command
 from sottovoce.core.event_loop import wait
 from sottovoce.graphs import scheme
@@ -129,7 +131,8 @@ def run_all(
             over = run_on_cluster(run_all, run, settings, store, limits, observing)
         else:
             graph = scheme(run.manifest.scheme).create(settings, models=models, store=store, watch=watch)
-            wait(runner.run(graph))
+            with started_at(datetime.fromisoformat(run.manifest.started)):
+                wait(runner.run(graph))
             over = runner.over
         run.end(over)
     except Exception as error:

@@ -106,11 +106,12 @@ def _left_out(record: DiscussionRecord) -> str:
 
 
 def _manifest_now(run: Run) -> RunManifest:
-    """Return the manifest that the same run would have now, in exact mode if its models allow it."""
+    """Return the manifest that the same run would have now, in exact mode if its models allow it, with its date."""
     settings = run.manifest.own_settings()
     plain = all(model.format == "float32" and model.device == "cpu" for model in run.manifest.models.values())
     settings = settings.model_copy(update={"exact": settings.exact or plain})
-    return new_manifest(run.manifest.scheme, settings, run.questions(), run.manifest.seeds, run.manifest.origin)
+    now = new_manifest(run.manifest.scheme, settings, run.questions(), run.manifest.seeds, run.manifest.origin)
+    return now.model_copy(update={"started": run.manifest.started})
 
 
 def _compare(record: DiscussionRecord, again: DiscussionRecord, key: Key, exact: bool, verified: Verification) -> None:

@@ -3,11 +3,13 @@ from __future__ import annotations
 import copy
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from jinja2 import TemplateError
 
+from sottovoce.core.date import started_at
 from sottovoce.core.errors import ContextOverflow, ModelError, UsageError
 from sottovoce.models.huggingface.chat import ChatTemplate
 from tests import chats
@@ -283,6 +285,25 @@ WITH_CALLS = (
     "{% endif %}{% generation %}{{ {'<é>': m.content, 'n': dict(a=1)} | tojson(indent=2) }}{% endgeneration %}"
     "{% endfor %}{{ strftime_now('%Y') }}{{ tools is none }}{{ documents is none }}{{ eos_token }}"
 )
+
+
+@pytest.mark.parametrize(
+    ("template", "date"),
+    [
+        (chats.LLAMA_3_2, "31 Dec 2019"),
+        (chats.LLAMA_3_2.replace("strftime_now is defined", "false"), "31 Dec 2019"),  # as Llama 3.1
+        ('{%- set today = strftime_now("%d %B %Y") -%}Today Date: {{ today }}', "31 December 2019"),  # SmolLM3
+        ("Today's Date: {{ strftime_now('%B %d, %Y') }}.", "December 31, 2019"),  # Granite
+        ('{%- macro system() -%}Date: {{ strftime_now( "%Y-%m-%d" ) }}{%- endmacro %}{{ system() }}', "2019-12-31"),
+    ],
+    ids=["Llama 3.2", "Llama 3.1", "SmolLM3", "Granite", "gpt-oss"],
+)
+def test_a_template_in_a_run_prints_the_date_of_the_run_and_elsewhere_that_of_today(template: str, date: str) -> None:
+    chat, turns = ChatTemplate(tokenizer_with(template)), [{"role": "user", "content": "?"}]
+
+    with started_at(datetime(2019, 12, 31, 23, tzinfo=UTC)):
+        assert date in chat.rendered(turns, True)
+    assert "2019" not in chat.rendered(turns, True)
 
 
 class Counting:

@@ -152,6 +152,7 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
         ('"line":"asked"', f'"line":{[0] * 9000}', "... (27,0"),  # seen: quoted in full
         ('"event":"said"', '"event":"said","evidence":[{}]', "said.evidence.0 has no 'title'"),  # seen: a KeyError
         ('"task":', "task:", "is damaged: line 3 is not a line of a log"),
+        ('"started":"20', '"started":"of 20', "is damaged: line 1: started is 'of 20"),
     ],
 )
 def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, old: str, new: str, line: str) -> None:

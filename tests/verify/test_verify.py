@@ -28,9 +28,11 @@ from sottovoce.runs.run import Run, load_run
 from sottovoce.runs.run_directory import LOG
 from sottovoce.runs.runner import resume_run, run_all
 from sottovoce.verify.checks import compare_payloads, verify
+from tests.chats import LLAMA_3_2, tokenizer_with
 from tests.nodes.test_guard import monitor
 from tests.runs import schemes
 from tests.runs.support import QUESTION
+from tests.support import tiny_model
 from tests.thinkers import thinker
 from tests.verify import tampering
 from tests.verify.tampering import Forger
@@ -97,6 +99,25 @@ def test_a_run_whose_models_think_says_the_same_again_and_names_all_payloads(tmp
     assert verified.findings == [] and all(
         message.thoughts_payload for record in load_run(folder).records.values() for message in record.messages
     )
+
+
+def test_a_run_whose_chat_template_prints_the_date_is_resumed_and_verified_on_another_day(tmp_path: Path) -> None:
+    # Seen: `runs verify` called such a run forged from the next day on.
+    tiny_model().save_pretrained(tmp_path / "model")
+    tokenizer_with(LLAMA_3_2).save_pretrained(tmp_path / "model")
+    settings = Debate(model=[str(tmp_path / "model")], agents=2, rounds=2, max_tokens=8, exact=True, answer_turn="off")
+    head = new_manifest("debate", settings, [QUESTION]).model_copy(update={"started": "2019-12-31T23:00:00+00:00"})
+    run = Run.start(head, [QUESTION], tmp_path / "run")
+
+    run_all(run, settings, run.store(), limits=Limits(call_limit=2))
+    run = resume_run(load_run(tmp_path / "run"))
+    run_all(run, settings, run.store())
+
+    verified = verify(load_run(tmp_path / "run"), 1)
+    assert (verified.findings, verified.notes, verified.reruns) == ([], [], 1)
+    log = tmp_path / "run" / LOG
+    log.write_bytes(log.read_bytes().replace(b"2019-12-31", b"2019-12-30"))
+    assert "re-run" in " ".join(findings(tmp_path / "run", 1))
 
 
 @pytest.mark.parametrize(
