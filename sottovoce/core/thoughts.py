@@ -164,11 +164,14 @@ Own = tuple[str, str] | None
 """The markers of a family that is not known, as `thinking_markers` names them."""
 
 
+def _given(own: Own) -> list[_Pair]:
+    return [_Pair(*(re.escape(marker.strip()) for marker in own))] if own else []
+
+
 @cache
 def _patterns(own: Own) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...]]:
     """Return the pattern of all markers, in groups o0, c0, ..., and those of the closing ones."""
-    given = [_Pair(*(re.escape(marker.strip()) for marker in own))] if own else []
-    pairs = [*given, *_PAIRS]
+    pairs = [*_given(own), *_PAIRS]
     groups = [f"(?P<o{i}>{pair.open})" for i, pair in enumerate(pairs)]
     groups += [f"(?P<c{i}>{pair.close})" for i, pair in enumerate(pairs) if pair.alone]
     begins = "" if own else rf"(?=[{re.escape(_BEGIN)}]|\A)"  # scanning is ten times as fast
@@ -259,10 +262,10 @@ def _code(reply: str) -> Callable[[int, int], bool]:
     return is_code
 
 
-def is_opened_by_prompt(reply: str) -> bool:
+def is_opened_by_prompt(reply: str, own: Own = None) -> bool:
     """Return True if a reply has thoughts whose opening marker it lacks, since the prompt ends with it."""
-    first = _patterns(None)[0].search(reply)
-    return first is not None and not _kind(first)[0] and bool(split(reply).thoughts)
+    first = _patterns(own)[0].search(reply)
+    return first is not None and not _kind(first)[0] and bool(split(reply, own).thoughts)
 
 
 def unknown_tag(text: str) -> str:
@@ -288,7 +291,8 @@ class Parts:
     def __init__(self, own: Own = None, *, opened: bool = False) -> None:
         """Begin a reply; `opened` says that its prompt opens the thoughts."""
         self._marks, self._closing = _patterns(own)
-        self._close = re.compile("|".join(pair.close for pair in _PAIRS if pair.alone), re.I) if opened else None
+        closing = [pair.close for pair in (*_given(own), *_PAIRS) if pair.alone]
+        self._close = re.compile("|".join(closing), re.IGNORECASE) if opened else None
         self._rest, self._is_text, self._had_thoughts = "", False, opened
 
     def add(self, piece: str, *, last: bool = False) -> Said:

@@ -1,0 +1,210 @@
+"""Thoughts of hosted models: their switch, their room beside a call's limit, and their place in streams.
+
+Servers count thoughts against the limit of a reply, and our limits are those of the text. So a model that thinks gets
+room on top, from its first sign of thoughts on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from inspect import iscoroutinefunction
+from typing import Any, TypeVar
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, LLMResult
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tracers._streaming import _StreamingCallbackHandler
+
+from sottovoce.agents.convert import REASONING
+from sottovoce.core.any_types import Keywords
+from sottovoce.core.errors import UsageError
+from sottovoce.core.thoughts import THOUGHTS, Own, Parts, split
+
+AnyMessage = TypeVar("AnyMessage", AIMessage, AIMessageChunk)
+
+MORE = 4
+"""How many times the room a reply gets that its thoughts left without a text."""
+LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
+"""The fields of LangChain's chat models for the length of a reply: most classes', OpenRouter's, Google's, Ollama's."""
+LEAST_BUDGET = 1024
+"""The least budget that Anthropic accepts."""
+EFFORTS = ((1024, "low"), (4096, "medium"))
+"""Efforts up to a number of tokens; above them it is high."""
+OPENAI = re.compile(r"\bopenai\.(?:azure\.)?com\b")
+
+
+@dataclass
+class Thinker:
+    """What a run knows about the thoughts of a hosted model."""
+
+    room: int = 0
+    """Tokens of its thoughts beside those of the text; 0 if it has shown none."""
+    opened: bool = False
+    """True if its prompt opens the thoughts, so that only their end is marked."""
+
+
+def room(wish: bool | int | None) -> int:
+    """Return the tokens of thoughts that a setting allows; for None those of a model that thinks by default."""
+    return THOUGHTS if wish in (None, True) else int(wish or 0)
+
+
+def switch(model: BaseChatModel, wish: bool | int) -> dict[str, Keywords] | None:
+    """Return the fields of a model that turn its thoughts on or off; None if its class has none for that.
+
+    LangChain's profile of a model, where there is one, knows whether it thinks, and its levels of effort.
+    """
+    fields, profile = type(model).model_fields, model.profile or {}
+    thinks, levels = profile.get("reasoning_output"), profile.get("reasoning_effort_levels") or []
+    on, most = bool(wish), room(wish)
+    if thinks is False:
+        return None if on else {}
+    effort = "medium" if wish is True else next((word for limit, word in EFFORTS if most <= limit), "high")
+    effort = effort if on else "none"
+    if levels and effort not in levels:
+        effort = levels[-1] if on else ""
+    by_effort = {"reasoning_effort": effort} if effort and "reasoning_effort" in fields else None
+    if "thinking" in fields:  # Anthropic
+        budget = {"type": "enabled", "budget_tokens": max(most, LEAST_BUDGET)} if on else {"type": "disabled"}
+        return by_effort if on and "xhigh" in levels else {"thinking": budget}  # those with this level take no budget
+    if "thinking_budget" in fields:  # Google
+        shown = {"include_thoughts": on}
+        if levels:
+            return by_effort and {**by_effort, **shown}
+        return {"thinking_budget": -1 if wish is True else most, **shown}
+    if "num_predict" in fields:  # Ollama
+        return {"reasoning": on}
+    if "reasoning" in fields and "reasoning_effort" not in fields:  # OpenRouter
+        limit = {"enabled": True} if wish is True else {"max_tokens": most}
+        return {"reasoning": limit if on else {"effort": "none"}}
+    if (body := _body(model, on=on, effort=effort)) is not None:
+        return {"extra_body": {**(getattr(model, "extra_body", None) or {}), **body}}
+    return by_effort
+
+
+def _body(model: BaseChatModel, *, on: bool, effort: str) -> dict[str, Keywords] | None:
+    """Return what switches thoughts in a request to a server of OpenAI's format; None for OpenAI's own server."""
+    provider = model._get_ls_params().get("ls_provider")
+    address = str(getattr(getattr(model, "root_client", None), "base_url", ""))
+    if "extra_body" not in type(model).model_fields or provider not in ("openai", "deepseek"):
+        return None
+    if provider == "deepseek":
+        return {"thinking": {"type": "enabled" if on else "disabled"}}
+    if not address or OPENAI.search(address):
+        return None
+    # vLLM, SGLang and llama.cpp pass these to the chat template, which ignores those that it does not know.
+    efforts = {"reasoning_effort": effort} if on else {}
+    return {"chat_template_kwargs": {"enable_thinking": on, "thinking": on, **efforts}}
+
+
+def check_switch(model: BaseChatModel, wish: bool | int | None, name: str) -> BaseChatModel:
+    """Return the model if the setting `thinking` reaches it.
+
+    Raises:
+        UsageError: its class has no switch for thoughts, or its profile says that it has none or always some.
+    """
+    if wish is None or switch(model, wish) is not None:
+        return model
+    known = model.profile or {}
+    why = f"{type(model).__name__} has no switch for thoughts"
+    if known.get("reasoning_output") is False:
+        why = "it does not think"
+    elif levels := known.get("reasoning_effort_levels"):
+        why = f"it always thinks; its levels of effort are {', '.join(levels)}"
+    set_ = {True: "on", False: "off"}.get(wish, wish)
+    raise UsageError(f"thinking is {set_}, which does not reach model {name!r}: {why}; leave out thinking")
+
+
+def limit_of(model: BaseChatModel) -> int | None:
+    """Return a model's own limit of its replies in tokens; None if it has none."""
+    found = (getattr(model, name) for name in LIMITS if name in type(model).model_fields)
+    return next((limit for limit in found if limit is not None), None)
+
+
+def limited(
+    model: BaseChatModel, options: dict[str, Keywords], limit: int
+) -> tuple[BaseChatModel, dict[str, Keywords]]:
+    """Return the model and the options of a call with a limit: the class's own field, since few read an option."""
+    fields = [name for name in LIMITS if name in type(model).model_fields]
+    field = next((name for name in fields if getattr(model, name) is not None), fields[0] if fields else "")
+    if not field:
+        return model, {**options, "max_tokens": limit}
+    options = {name: value for name, value in options.items() if name != "max_tokens"}
+    return (model if getattr(model, field) == limit else model.model_copy(update={field: limit})), options
+
+
+def with_parts(config: RunnableConfig, own: Own, opened: bool) -> RunnableConfig:
+    """Return a call's config whose streams show thoughts that stand in the text as thoughts.
+
+    LangChain hands a stream's chunks to LangGraph through a callback, whatever the model's class.
+    """
+    found = config.get("callbacks")
+
+    def parted(handlers: list[BaseCallbackHandler]) -> list[BaseCallbackHandler]:
+        return [_parted(each, own, opened=opened) for each in handlers]
+
+    if isinstance(found, BaseCallbackManager):
+        manager = found.copy()
+        manager.handlers, manager.inheritable_handlers = map(parted, (found.handlers, found.inheritable_handlers))
+        return {**config, "callbacks": manager}
+    return {**config, "callbacks": parted(found)} if found else config
+
+
+def _parted(handler: BaseCallbackHandler, own: Own, *, opened: bool) -> BaseCallbackHandler:
+    """Return a handler of a stream, such as LangGraph's for `messages`, that gets thoughts apart; others unchanged."""
+    hear = handler.on_llm_new_token
+    if not isinstance(handler, _StreamingCallbackHandler) or iscoroutinefunction(hear):
+        return handler
+    ours: Any = copy(handler)  # Any: a method is replaced
+    ours.on_llm_new_token = partial(_hear, hear, {}, lambda: Parts(own, opened=opened))
+    ours.on_llm_end = partial(_end, handler.on_llm_end, own)
+    return ours  # type: ignore[no-any-return]
+
+
+def _hear(
+    hear: Callable[..., Any],
+    replies: dict[UUID, Parts],
+    begin: Callable[[], Parts],
+    token: str,
+    *,
+    chunk: ChatGenerationChunk | None = None,
+    run_id: UUID,
+    **more: Any,
+) -> Any:
+    """Hand a piece of a reply to a handler, with the thoughts in it as thoughts."""
+    message = getattr(chunk, "message", None)
+    if not isinstance(message, AIMessageChunk) or not isinstance(message.content, str):
+        return hear(token, chunk=chunk, run_id=run_id, **more)
+    parts = replies.setdefault(run_id, begin())
+    thoughts, text = parts.add(message.content, last=message.chunk_position == "last")
+    if text != message.content:
+        info = chunk and chunk.generation_info
+        chunk = ChatGenerationChunk(message=_apart(message, thoughts, text), generation_info=info)
+    return hear(text, chunk=chunk, run_id=run_id, **more)
+
+
+def _end(end: Callable[..., Any], own: Own, response: LLMResult, **more: Any) -> Any:
+    """Hand the end of a reply to a handler, which shows replies of models that do not stream."""
+    whole = [[_whole(generation, own) for generation in choices] for choices in response.generations]
+    return end(response.model_copy(update={"generations": whole}), **more)
+
+
+def _whole(generation: Any, own: Own) -> Any:  # Any: of a chat model or not
+    message = getattr(generation, "message", None)
+    if not isinstance(message, AIMessage) or not isinstance(message.content, str):
+        return generation
+    thoughts, text = split(message.content, own)
+    return ChatGeneration(message=_apart(message, thoughts, text)) if thoughts else generation
+
+
+def _apart(message: AnyMessage, thoughts: str, text: str) -> AnyMessage:
+    """Return a message or a piece of one with this text, and with these thoughts behind those that it has."""
+    more = message.additional_kwargs
+    more = {**more, REASONING: f"{more.get(REASONING) or ''}{thoughts}"} if thoughts else more
+    return message.model_copy(update={"content": text, "additional_kwargs": more})
