@@ -161,7 +161,9 @@ async def write(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update
     """Return one coder's solution; a reply without one is asked for again."""
     builder, name = agent.prompt_builder(state), entry_point(state)
     asked = words(builder.prompts.render("codegen/solve", function=name))
-    validate = lacks(partial(program_in, question=state), f"it does not state one program for {name or 'the function'}")
+    validate = validator(
+        partial(program_in, question=state), f"it does not state one program for {name or 'the function'}"
+    )
     if state["round"] == 0:
         turns = (*_role(builder, "coder"), Turn("user", blocks(builder.known([]), builder.question_of(asked))))
         ask = Ask("answer", turns, code_form())
@@ -183,14 +185,14 @@ async def test(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     """Return the Tester's tests."""
     request = run.prompts.render("codegen/test", function=entry_point(state), most=MOST_TESTS)
     ask = Ask(TEST, (), ASSERTIONS, protocol=WORDS)
-    return await _judge(run, state, agent, ask, request, lacks(assertions, "it holds no test"))
+    return await _judge(run, state, agent, ask, request, validator(assertions, "it holds no test"))
 
 
 async def reflect(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     """Return the Reflector's reviews, which use the protocol, since coders hear them."""
     count = run.settings.agents
     request, ask = run.prompts.render("codegen/reflect", count=count), Ask(REVIEW, (), REFLECTIONS)
-    validate = lacks(partial(reflections, solutions=count), "it does not review each solution once")
+    validate = validator(partial(reflections, solutions=count), "it does not review each solution once")
     return await _judge(run, state, agent, ask, request, validate)
 
 
@@ -200,7 +202,7 @@ async def rank(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
     request = run.prompts.render("codegen/rank", count=count)
     rankings = tuple(f"[{first}, {second}]" for first, second in permutations(range(1, count + 1), 2))
     ask = Ask(RANK, (), Form(choices=rankings, after="Best:", unknown=False), protocol=WORDS)
-    validate = lacks(partial(ranks, solutions=count), "it does not name the best two")
+    validate = validator(partial(ranks, solutions=count), "it does not name the best two")
     return await _judge(run, state, agent, ask, request, validate)
 
 
@@ -211,7 +213,7 @@ async def _judge(
     return {"board": await say(run, state, agent, ask, validate=validate, requested=words(request))}
 
 
-def lacks(read: Callable[[Message], object], error: str) -> Validate:
+def validator(read: Callable[[Message], object], error: str) -> Validate:
     """Return the check that finds this error in a reply from which nothing is read."""
     return lambda message: "" if read(message) else error
 

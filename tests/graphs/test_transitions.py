@@ -79,7 +79,7 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
     },
     "govsim": {
         "John": [WISH.format(25), "Say: 25 each?\nDone: no\nNext: Kate", NOTES, WISH.format(25), "Yes.", NOTES],
-        "Kate": [WISH.format(40), "Say: Yes.\nDone: yes\nNext: John", NOTES, "All of it!", "Sorry.", NOTES],
+        "Kate": [WISH.format(40), "Say: Yes.\nDone: yes\nNext: John", NOTES, *["All of it!"] * 2, "Sorry.", NOTES],
         "summarizer": ["They want 25 each.", "Answer: 25 tons", "They are sorry.", "Answer: N/A"],
     },
     "whodunit": {
@@ -88,7 +88,7 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
     },
     "codegen": {
         "PythonAssistant": [block("def f():\n    return 22"), block("def f():\n    return 14 + 8", "[[5, 4, 3]]")],
-        "AlgorithmDeveloper": [block("def f() return 22"), block("Hm.")],
+        "AlgorithmDeveloper": [block("def f() return 22"), *[block("Hm.")] * 2],
         "Tester": ["assert f() == 22"],
         "Reflector": [reviews("Good.", "A colon is missing.")],
         "Ranker": ["[2, 1]"],

@@ -109,7 +109,7 @@ ROW = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ mode
                 "Month 1", "─ John", "wants 25 tons", "─ Kate", "wants 30 tons", "─ lake",
                 "Month 1: John caught 25 tons and Kate caught 30 tons.", "45 tons left of 100; they double to 90",
                 "Talk", "Say: 25 each?", "names Kate", "Summary of the talk", "He wants 25 each.", "Notes", "Plan: 30.",
-                "Month 2", "cannot be read: it holds no number of tons", "30 tons left of 90; they double to 60",
+                "Month 2", "cannot be read: it states no", "30 tons left of 90; they double to 60",
                 "Talk", "ends the talk", "2 months  by survival: the fish lasted all 2 months, with 30 tons left",
                 "survived 1, months 2, gain 57.5",
             ),

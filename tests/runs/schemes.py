@@ -129,7 +129,7 @@ LIVED: tuple[Settings, Replies] = (
     {
         "John": [
             *("Half.\nAnswer: 25 tons", "Say: 25 each?\nDone: no\nNext: Kate", "Plan: 25.\nRemember: it."),
-            *("All!", "Say: Sorry.\nDone: yes\nNext: Kate", "Plan: none.\nRemember: it."),
+            *("All!", "All!", "Say: Sorry.\nDone: yes\nNext: Kate", "Plan: none.\nRemember: it."),
         ],
         "Kate": ["Answer: 30 tons", "Plan: 30.\nRemember: it.", "Answer: 60 tons", "Plan: none.\nRemember: it."],
         "summarizer": ["He wants 25 each.", "Answer: 25 tons", "He is sorry.", "Answer: N/A"],
