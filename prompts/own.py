@@ -1,4 +1,4 @@
-"""Whose statement something in a reply is: the reply's own, or quoted, reported, attributed, conditional or denied.
+"""A reply's own statements, as against what it quotes, reports, attributes to others, supposes or denies.
 
 Nothing here is a parser of sentences: the words around a statement are looked through for such a sign, and a statement
 that has one is left out. That reads too little rather than too much, since what is not read is asked for.
