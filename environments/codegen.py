@@ -86,11 +86,7 @@ def program(message: Message, problem: str, name: str = "") -> Program | None:
     but the problem's own text is no program, and neither is one in a reply that was cut.
     """
     text = "" if message.cut else message.text
-    spans = [
-        block.span("code")
-        for block in BLOCK.finditer(text)
-        if block["language"].casefold() in PYTHON and is_own(text, block.start("fence"))
-    ]
+    spans = [block.span("code") for block in _own_blocks(text)]
     if not FENCE.search(text):
         scored = HELP.search(text)
         spans = [(0, scored.start() if scored else len(text))]
@@ -103,9 +99,15 @@ def program(message: Message, problem: str, name: str = "") -> Program | None:
     if len({each.text for each in found}) != 1:
         return None
     parsed, own = statements(found[-1].text), statements(problem) or []
-    is_program = parsed is not None and [*map(ast.dump, parsed)] != [*map(ast.dump, own)]
-    is_fenced = FENCE.search(text) and found[-1] in programs  # a block may hold an error; anything else may be prose
-    return found[-1] if is_program or (parsed is None and is_fenced) else None
+    if parsed is None:  # a block may hold an error; anything else may be prose
+        return found[-1] if FENCE.search(text) and found[-1] in programs else None
+    return None if [*map(ast.dump, parsed)] == [*map(ast.dump, own)] else found[-1]
+
+
+def _own_blocks(text: str) -> list[re.Match[str]]:
+    """Return the blocks of Python that the text itself states."""
+    blocks = [block for block in BLOCK.finditer(text) if block["language"].casefold() in PYTHON]
+    return [block for block in blocks if is_own(text, block.start("fence"))]
 
 
 def _without_empty_lines(text: str, start: int, end: int) -> tuple[int, int]:
@@ -117,7 +119,7 @@ def _without_empty_lines(text: str, start: int, end: int) -> tuple[int, int]:
 def assertions(message: Message) -> list[str]:
     """Return a tester's tests, each an `assert` statement of one or several lines: at most ten, without duplicates."""
     text = "" if message.cut else message.text
-    fenced = "\n".join(block["code"] for block in BLOCK.finditer(text) if "assert" in block["code"])
+    fenced = "\n".join(block["code"] for block in _own_blocks(text) if "assert" in block["code"])
     lines, at, tried = (fenced or text).splitlines(), 0, 0  # prose around blocks may mention a rejected test
     tests: dict[str, None] = {}
     while at < len(lines) and tried < MAX_PARSED and len(tests) < MOST_TESTS:

@@ -34,13 +34,7 @@ DECODER = json.JSONDecoder(
     parse_constant=str,
     object_pairs_hook=lambda pairs: {_plain(key): value for key, value in pairs},
 )
-NOTE = r"(?:[ _]?\([^()\n]{0,20}\))?"  # as in "confidence (0-1)"
 DECIMAL = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:e[-+]?\d+)?"
-STATED = re.compile(
-    rf"\bconfiden(?:ce|t)(?:[ _]level)?\b{NOTE}[^\w\n]{{0,6}}(?:(?:is|of|at|about|around)\s){{0,2}}"
-    rf"({DECIMAL}\s*(?:%|(?:/|out of)\s*10+)?)",
-    re.IGNORECASE,
-)
 CONFIDENCE = re.compile(
     rf"[~\u2248]?\s*({DECIMAL})\s*(?:(%|\uff05|per ?cent)|(?:/|out of)\s*(10|100))?\.?", re.IGNORECASE
 )
@@ -134,27 +128,6 @@ def encodable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def read_lines(text: str, keys: Sequence[str]) -> dict[str, str]:
-    """Return the wanted fields from lines `name: value`, which some models write instead of an object.
-
-    Names match regardless of case, underscores and Markdown; a value runs to the next wanted name, and the last of
-    repeated fields counts.
-    """
-    names = "|".join(re.sub(r"_", r"[ _]", re.escape(name)) for name in sorted(keys, key=len, reverse=True))
-    line = re.compile(rf"^[^\w\n]{{0,9}}({names}){NOTE}[^\w\n:]{{0,4}}:[^\S\n]*", re.IGNORECASE | re.MULTILINE)
-    text = text[-LONGEST:]
-    lines = list(line.finditer(text))
-    ends = [*(match.start() for match in lines), len(text)][1:]
-    values = {_plain(match[1]): text[match.end() : end] for match, end in zip(lines, ends, strict=False)}
-    return {name: values[_plain(name)].strip(" \n*_`\"',") for name in keys if _plain(name) in values}
-
-
-def stated_confidence(text: str) -> str | None:
-    """Return the number after the last "confidence" in a text, as written; None if there is none."""
-    numbers = STATED.findall(text[-LONGEST:])
-    return numbers[-1] if numbers else None
-
-
 def read_confidence(stated: str | None) -> float | None:
     """Return a confidence in [0, 1], or None if it cannot be read: words, ranges, NaN, values outside ("300 %", "7").
 
@@ -165,11 +138,6 @@ def read_confidence(stated: str | None) -> float | None:
     value = float(match[1].replace(",", ".")) if match else math.inf
     scale = int(match[3]) if match and match[3] else 100 if match and (match[2] or 10 < value <= 100) else 1
     return value / scale if 0 <= value <= scale else None
-
-
-def clamped(confidence: float) -> float:
-    """Return the nearest value in [0, 1]."""
-    return min(1.0, max(0.0, confidence))
 
 
 def recalibrated(p: float) -> float:

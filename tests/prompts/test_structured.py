@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.prompts.structured import LONGEST, clamped, read_confidence, read_json, stated_confidence
+from sottovoce.prompts.structured import LONGEST, read_confidence, read_json
 from tests.tables import each_row, some
 
 WANTED = ("reasoning", "answer", "confidence_level")
@@ -192,15 +192,3 @@ def test_of_a_huge_text_the_end_is_read() -> None:
 )
 def test_confidences(stated: str | None, confidence: float | None) -> None:
     assert read_confidence(stated) == (None if confidence is None else pytest.approx(confidence, abs=1e-12))
-
-
-@pytest.mark.parametrize(
-    "text", ["Confidence (0-1): 0.9", "confidence_level (0-1): 0.9", "I have a confidence of 0.9."]
-)
-def test_the_confidence_that_a_text_states_is_its_number_and_not_its_range(text: str) -> None:
-    assert stated_confidence(text) == "0.9"
-
-
-@pytest.mark.parametrize(("confidence", "nearest"), [(3.0, 1.0), (1.0, 1.0), (0.4, 0.4), (-0.0, 0.0), (-2.0, 0.0)])
-def test_a_confidence_beyond_its_range_is_clamped(confidence: float, nearest: float) -> None:
-    assert repr(clamped(confidence)) == repr(nearest)
