@@ -115,7 +115,7 @@ def is_ours() -> bool:
     return (loop := _running()) is not None and loop is _loops.get(os.getpid())
 
 
-def check_not_forked(what: Literal["connections", "torch"]) -> None:
+def check_not_forked(resource: Literal["connections", "torch"]) -> None:
     """Check that this process, which will have connections or torch's threads, is not a fork of one that had them.
 
     Both would use the same connections, and torch waits for threads that the fork lacks.
@@ -123,7 +123,7 @@ def check_not_forked(what: Literal["connections", "torch"]) -> None:
     Raises:
         UsageError: it is.
     """
-    if _users.setdefault(what, os.getpid()) != os.getpid():
+    if _users.setdefault(resource, os.getpid()) != os.getpid():
         raise UsageError(FORKED)
 
 
