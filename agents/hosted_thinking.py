@@ -117,8 +117,8 @@ def check_switch(model: BaseChatModel, wish: bool | int | None, name: str) -> Ba
         why = "it does not think"
     elif levels := known.get("reasoning_effort_levels"):
         why = f"it always thinks; its levels of effort are {', '.join(levels)}"
-    set_ = {True: "on", False: "off"}.get(wish, wish)
-    raise UsageError(f"thinking is {set_}, which does not reach model {name!r}: {why}; leave out thinking")
+    value = wish if type(wish) is int else "on" if wish else "off"
+    raise UsageError(f"thinking is {value}, which does not reach model {name!r}: {why}; leave out thinking")
 
 
 def limit_of(model: BaseChatModel) -> int | None:
@@ -184,7 +184,7 @@ def _hear(
     parts = replies.setdefault(run_id, begin())
     thoughts, text = parts.add(message.content, last=message.chunk_position == "last")
     if text != message.content:
-        info = chunk and chunk.generation_info
+        info = chunk.generation_info if chunk else None
         chunk = ChatGenerationChunk(message=_apart(message, thoughts, text), generation_info=info)
     return hear(text, chunk=chunk, run_id=run_id, **more)
 

@@ -6,7 +6,6 @@ A reply is split where it enters. Its thoughts are kept and shown; nobody reads,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -99,19 +98,14 @@ class _Pair(NamedTuple):
 
 _PAIRS = (
     _Pair(f"{_LT}{_TAG}{_GT}", f"{_LT}/{_TAG}{_GT}"),
-    _Pair(f"{_LT}scratchpad{_GT}", f"{_LT}/scratchpad{_GT}", alone=False),
-    _Pair(f"{_LT}reflection{_GT}", f"{_LT}/reflection{_GT}", alone=False),
+    *(_Pair(f"{_LT}{tag}{_GT}", f"{_LT}/{tag}{_GT}", alone=False) for tag in ("scratchpad", "reflection")),
     _Pair(r'<details type="reasoning"[^>\n]{0,200}>', "</details>", alone=False),  # Open WebUI
     _Pair(r"\[THINK\]", r"\[/THINK\]"),
     _Pair("◁think▷", "◁/think▷"),
     _Pair(r"<\|channel>thought\n", r"<channel\|>"),
-    _Pair(  # Cohere
-        r"<\|START_THINKING\|>", r"<\|END_THINKING\|>(?:\s{0,9}<\|START_RESPONSE\|>)?|<\|START_RESPONSE\|>"
-    ),
+    _Pair(r"<\|START_THINKING\|>", r"<\|(?:END_THINKING|START_RESPONSE)\|>"),  # Cohere
     _Pair(r"<\|inner_prefix\|>", r"<\|inner_suffix\|>"),  # Apertus
-    _Pair(  # OpenThinker
-        r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>(?:\s{0,9}<\|begin_of_solution\|>)?|<\|begin_of_solution\|>"
-    ),
+    _Pair(r"<\|begin_of_thought\|>", r"<\|(?:end_of_thought|begin_of_solution)\|>"),  # OpenThinker
     _Pair(
         rf"(?:<\|start\|>assistant[^<\n]{{0,80}})?<\|channel\|>(?:analysis|commentary){_JSON}",
         rf"(?:<\|end\|>|<\|call\|>)?(?:<\|start\|>assistant)?<\|channel\|>final{_JSON}",
@@ -130,14 +124,14 @@ _PAIRS = (
     ),
 )
 AROUND = re.compile(
-    r"\A(?:<response>|<output>|<\|START_RESPONSE\|>|<\|begin_of_solution\|>)|(?:</response>|</output>|"
+    r"\A(?:<response>|<output>)|(?:</response>|</output>|"
     r"\[END FINAL RESPONSE\]|<\|END_RESPONSE\|>|<\|end_of_solution\|>|<\|(?:return|end|call|assistant_end)\|>)\Z",
     re.IGNORECASE,
 )
 """Marks of the text itself, and of the end of a turn."""
 MOST_AROUND = 4
 """The number of such marks that a text may have."""
-FENCE = re.compile(r"^[ \t]*(```+|~~~+)([^\n]*)$", re.MULTILINE)
+FENCE = re.compile(r"^[ \t]*(?:```[^`\n]*|~~~.*)$", re.MULTILINE)
 NEAR = 400
 """Characters of a line around a marker that tell whether it is quoted."""
 _WORDS = re.compile(r"[a-z,][ \t]+\Z"), re.compile(r"[ \t]+[a-z]|[.,;:)](?:\s|\Z)")
@@ -165,7 +159,7 @@ Own = tuple[str, str] | None
 
 
 def _given(own: Own) -> list[_Pair]:
-    return [_Pair(*(re.escape(marker.strip()) for marker in own))] if own else []
+    return [_Pair(re.escape(own[0].strip()), re.escape(own[1].strip()))] if own else []
 
 
 @cache
@@ -194,11 +188,13 @@ def split(reply: str, own: Own = None) -> Said:
     marks, closing = _patterns(own)
     if (found := marks.search(reply)) is None:
         return Said("", reply)
-    thoughts, texts, at, unclosed, in_code = list[str](), list[str](), 0, set[int](), _code(reply)
-    while found:
+    thoughts, texts, unclosed = list[str](), list[str](), set[int]()
+    at = counted = fences = 0
+    while found is not None:
         start, end = found.span()
         opens, family = _kind(found)
-        if _is_mentioned(reply, start, end, at) or in_code(start, at):
+        fences, counted = fences + len(FENCE.findall(reply, counted, start)), start
+        if fences % 2 or _is_mentioned(reply, start, end, at):
             found = marks.search(reply, end)
             continue
         if not opens:
@@ -207,13 +203,15 @@ def split(reply: str, own: Own = None) -> Said:
         else:
             closed = None if family in unclosed else closing[family].search(reply, end)
             before = reply[max(at, start - NEAR) : start].rpartition("\n")[2]
-            if closed is None and (unclosed.add(family) or before.strip()):
-                found = marks.search(reply, end)
-                continue
+            if closed is None:
+                unclosed.add(family)
+                if before.strip():
+                    found = marks.search(reply, end)
+                    continue
             texts.append(reply[at:start])
             thoughts.append(reply[end : closed.start() if closed else len(reply)])
             at = closed.end() if closed else len(reply)
-        found = marks.search(reply, at)
+        counted, fences, found = at, 0, marks.search(reply, at)
     if not at:
         return Said("", reply)
     text = "".join([*texts, reply[at:]]).strip()
@@ -236,30 +234,6 @@ def _is_mentioned(reply: str, start: int, end: int, at: int) -> bool:
         return True
     in_words = _WORDS[0].search(before[-9:]) and _WORDS[1].match(after[:9])
     return bool(in_words) or (len(re.findall("`+", before)) % 2 == 1 and "`" in after)
-
-
-def _code(reply: str) -> Callable[[int, int], bool]:
-    """Return a function that says whether a position is in a block of code that begins behind another position.
-
-    The positions must not decrease.
-    """
-    fences = [(line.start(), line.end(), line[1], not line[2].strip()) for line in FENCE.finditer(reply)]
-    ends, following = [0] * len(fences), dict[str, int]()
-    for i, (_, _, fence, bare) in reversed([*enumerate(fences)]):
-        ends[i] = following.get(fence, -1)
-        if bare:
-            following[fence] = i
-    i = until = 0
-
-    def is_code(position: int, since: int) -> bool:
-        nonlocal i, until
-        while i < len(fences) and fences[i][0] < position:
-            if fences[i][0] >= since and ends[i] >= 0:
-                until, i = fences[ends[i]][1], ends[i]
-            i += 1
-        return position < until
-
-    return is_code
 
 
 def is_opened_by_prompt(reply: str, own: Own = None) -> bool:
