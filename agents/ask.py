@@ -18,8 +18,18 @@ REFUSAL, EMPTY = "it was refused by its model", "it is empty"
 NOWHERE = Place(0, 0, 0, "", "", 0)
 """The place of a reply that no discussion asks for."""
 CUT, STOPPED = "cut at the token limit", "stopped by its server"
-ENDED_EARLY = {"length": CUT, "max_tokens": CUT} | dict.fromkeys(("content_filter", "safety", "recitation"), STOPPED)
-"""The note on a reply that is not whole, by its provider's word for the reason."""
+"""Notes on a reply that is not whole; after STOPPED follows its server's word for the reason."""
+WHOLE = frozenset(
+    ("stop", "end_turn", "eos", "eos_token", "stop_sequence", "stop_criteria_met", "endoftext", "complete", "completed")
+)
+"""Servers' words for the end of a whole reply; a reason that is not listed means that the reply is not whole."""
+CALLS = frozenset(("tool_calls", "tool_call", "tool_use", "function_call"))
+"""Servers' words for the end of a whole reply that calls a tool."""
+_OF_TOKENS = (f"max_{kind}tokens" for kind in ("", "new_", "output_", "completion_"))
+LENGTHS = frozenset(("length", "max_length", "model_length", *_OF_TOKENS))
+"""Servers' words for the limit of a reply's length."""
+THOUGHTS_ALONE = "its text is in the field of thoughts; see the server's reasoning parser"
+"""A remark on a reply without a text."""
 
 
 @dataclass(frozen=True)

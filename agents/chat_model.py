@@ -22,7 +22,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.agents.convert import from_langchain, in_words, local_options, standard, to_messages
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, structured
-from sottovoce.agents.parameters import Refused, cut_at
+from sottovoce.agents.parameters import Refused
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, words
 from sottovoce.core.any_types import Keywords
@@ -56,11 +56,11 @@ async def reply(model: BaseChatModel, ask: Ask, refused: Refused, store: Payload
                 break
             if is_hooked(model):
                 raise
-            notes += refused.learn(model, sent, error)
+            notes += refused.learn(sender, sent, error)
     if not isinstance(message, AIMessage):
         message = AIMessage(str(message.text), response_metadata=message.response_metadata)
     if not is_hooked(model):
-        message = noted(message if "stop" in sent else cut_at(message, ask.stop), notes)
+        message = noted(message, [*notes, *refused.unnamed(model, message)])
     said = from_langchain(message, ask)
     return replace(said, measured=measured(message, said.text, store))
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict
+from textwrap import shorten
 from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
@@ -16,7 +18,7 @@ from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, Us
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
-from sottovoce.agents.ask import CUT, ENDED_EARLY, Ask
+from sottovoce.agents.ask import CALLS, CUT, LENGTHS, REFUSAL, STOPPED, WHOLE, Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Role, Turn, words
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import Untyped
@@ -127,8 +129,17 @@ PROVIDER = "sottovoce"
 
 MOST_REPORTED = 1_000 * MOST_TOKENS
 """Limit on the numbers of tokens that a server reports for one call."""
+ABSURD = "its server reported numbers of tokens that cannot be: they are not counted"
 TOKENS = ("tokens_in", "tokens_reused", "tokens_out", "tokens_thoughts")
 """The statistics of a message that are its usage."""
+MOST_TEXT = 4_000_000
+"""Most characters of a reply; the rest is left out."""
+TOO_LONG = f"cut at {MOST_TEXT:,} characters"
+REASONS = ("finish_reason", "stop_reason", "done_reason", "finishReason", "stopReason", "status")
+"""The keys of a message's `response_metadata` under which LangChain's integrations return why a reply ended."""
+STREAMERS = ("openai", "azure", "deepseek", "xai", "openrouter", "anthropic", "groq", "mistralai", "bedrock_converse")
+"""The integrations whose messages have such a key, if only with None, unless a stream broke off."""
+EMPTY_LINES = re.compile(r"\A\s*\n")
 PAYLOAD = "payload"
 """The key of a local reply's payload in a message's `additional_kwargs`."""
 THOUGHT_BLOCKS = ("thinking", "reasoning", "reasoning_content")
@@ -158,7 +169,7 @@ def to_langchain(message: Message, model: str, protocol: str) -> AIMessage:
         additional_kwargs={
             PAYLOAD: message.payload and message.payload.to_dict(),
             "stats": {name: value for name, value in message.stats.items() if name not in TOKENS},
-            "notes": [note for note in message.notes if note != CUT],
+            "notes": [note for note in message.notes if not (message.cut and note == CUT)],
             **more,
         },
         response_metadata={
@@ -175,21 +186,65 @@ def from_langchain(reply: AIMessage, ask: Ask) -> Message:
     """Return a LangChain reply to a request as a message for the board."""
     ref, begun, (tokens, absurd) = reply.additional_kwargs.get(PAYLOAD), words(ask.prefill), usage_of(reply)
     thoughts, text = map(encodable, said(reply))
-    about, spoken = reply.response_metadata, reply.additional_kwargs.get("thoughts_payload")
-    cut = ENDED_EARLY.get(str(about.get("finish_reason", about.get("stop_reason"))).lower())
+    spoken, ended = reply.additional_kwargs.get("thoughts_payload"), None if ref else until(text, ask.stop, begun)
+    cut = ending(reply.response_metadata, tools=bool(ask.tools)) if ended is None else ""
+    if ended is None:
+        ended = text if ref else text.removeprefix(begun)  # a hosted model may repeat it
+        cut = TOO_LONG if max(len(reply.text), len(thoughts)) > MOST_TEXT else cut
     return Message(
         **ask.place._asdict(),
-        text=text if ref else text.removeprefix(begun),  # a hosted model may repeat it
+        text=ended,
         begun=begun,
         asked=ask.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source="model" if ref else "hosted",
         cut=bool(cut),
-        notes=(*filter(None, (cut, absurd)), *reply.additional_kwargs.get("notes", ())),
+        notes=tuple(dict.fromkeys(filter(None, (cut, absurd, *reply.additional_kwargs.get("notes", ()))))),
         stats={**reply.additional_kwargs.get("stats", {}), **tokens},
-        thoughts=thoughts,
+        thoughts=thoughts[:MOST_TEXT],
         thoughts_payload=PayloadRef.from_dict(spoken) if spoken else None,
     )
+
+
+def ending(about: Mapping[str, Untyped], *, tools: bool = False) -> str | None:
+    """Return the note on a reply that is not whole, by its `response_metadata`; "" if it is whole, None if unknown.
+
+    A merged stream repeats the reason if several of its chunks have one: "stopstop".
+
+    >>> ending({"finish_reason": "STOP"}), ending({"stop_reason": "max_tokens"}), ending({"done_reason": "banana"})
+    ('', 'cut at the token limit', 'stopped by its server: "banana"')
+    """
+    details = about.get("incomplete_details")  # of OpenAI's Responses: more precise than its status "incomplete"
+    named = [details.get("reason") if isinstance(details, Mapping) else None, *map(about.get, REASONS)]
+    if not isinstance(named[-1], str):  # a status of HTTP
+        named.pop()
+    reasons = [reason for each in named if each is not None and (reason := str(getattr(each, "name", each)))]
+    reasons = [reason for reason in reasons if reason.casefold() not in ("none", "null")]
+    if not reasons:
+        broke_off = about.get("model_provider") in STREAMERS and not any(key in about for key in REASONS)
+        return f"{STOPPED}: its stream broke off" if broke_off else None
+    for reason in reasons:
+        if not _among(reason, WHOLE | CALLS if tools else WHOLE):
+            if reason.casefold() == "refusal":
+                return REFUSAL
+            printable = "".join(each if each.isprintable() else " " for each in encodable(reason[:200]))
+            return CUT if _among(reason, LENGTHS) else f'{STOPPED}: "{shorten(printable, 60, placeholder=" ...")}"'
+    return ""
+
+
+def _among(reason: str, known: Set[str]) -> bool:
+    return re.fullmatch(f"(?:{'|'.join(sorted(known))})+", reason.casefold()) is not None
+
+
+def until(text: str, stop: Iterable[str], begun: str = "") -> str | None:
+    """Return a text behind its prefill up to the first of the strings that end it; None if it has none of them.
+
+    Empty lines before the first word end nothing, and are left out.
+    """
+    text = EMPTY_LINES.sub("", EMPTY_LINES.sub("", text).removeprefix(begun))
+    start = len(text) - len(text.lstrip())
+    ends = [at for each in stop if each and (at := text.find(each, start)) >= 0]
+    return text[: min(ends)] if ends else None
 
 
 def usage_of(reply: AIMessage) -> tuple[dict[str, float], str]:
@@ -198,17 +253,24 @@ def usage_of(reply: AIMessage) -> tuple[dict[str, float], str]:
     Some servers omit the usage, or report only zeros.
     """
     usage: Any = reply.usage_metadata or {}  # Any: clients do not check what a server sends
-    details = usage.get("input_token_details") or {}
-    reused = details.get("cache_read") or 0 if isinstance(details, Mapping) else details
-    details = usage.get("output_token_details") or {}
-    thought = details.get("reasoning") or 0 if isinstance(details, Mapping) else details
-    counts = {"tokens_in": usage.get("input_tokens"), "tokens_reused": reused, "tokens_out": usage.get("output_tokens")}
-    counts |= {"tokens_thoughts": thought} if thought else {}
-    if None in counts.values() or counts["tokens_in"] == 0:
+    details = [usage.get(name) or {} for name in ("input_token_details", "output_token_details")]
+    if not all(isinstance(each, Mapping) for each in details):
+        return {}, ABSURD
+    counts = (usage.get("input_tokens"), details[0].get("cache_read"), usage.get("output_tokens"))
+    read, reused, written, thought = (0 if each is None else each for each in (*counts, details[1].get("reasoning")))
+    if not all(map(is_count, (read, reused, written, thought))):
+        return {}, ABSURD
+    if not read or not (written or PAYLOAD in reply.additional_kwargs):  # a local reply may be empty
         return {}, ""
-    if not all(type(n) in (int, float) and 0 <= n <= MOST_REPORTED for n in counts.values()):
-        return {}, "its server reported numbers of tokens that cannot be: they are not counted"
-    return counts | {"tokens_out": max(counts["tokens_out"] - thought, 0)}, ""
+    if reused > read or thought > written:
+        return {}, ABSURD
+    stats = {"tokens_in": read, "tokens_reused": reused, "tokens_out": written - thought}
+    return stats | ({"tokens_thoughts": thought} if thought else {}), ""
+
+
+def is_count(number: Untyped) -> bool:
+    """Return whether a server's number can be one of tokens."""
+    return type(number) in (int, float) and 0 <= number <= MOST_REPORTED and number % 1 == 0
 
 
 def said(reply: AIMessage) -> Said:
@@ -220,7 +282,7 @@ def said(reply: AIMessage) -> Said:
     blocks = reply.content if isinstance(reply.content, list) else []
     given = [_thought(each) for each in fields]
     given += [_thought(each) for each in blocks if isinstance(each, dict) and each.get("type") in THOUGHT_BLOCKS]
-    text = str(reply.text)
+    text = str(reply.text)[:MOST_TEXT]
     if PAYLOAD in reply.additional_kwargs:  # a local reply was split when its tokens were
         return Said("\n\n".join(filter(None, given)), text)
     found = split(text)

@@ -11,17 +11,22 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from ipaddress import ip_address
 from textwrap import shorten
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment, proxy_bypass_environment
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr, ValidationError
 
-from sottovoce.agents.ask import EMPTY, REFUSAL
-from sottovoce.agents.convert import REASONING, said
+from sottovoce.agents.ask import EMPTY, REFUSAL, THOUGHTS_ALONE
+from sottovoce.agents.convert import ABSURD, REASONING, ending, is_count, said
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.response_format import Form
@@ -35,6 +40,16 @@ CUT = {"LengthFinishReasonError": "length", "ContentFilterFinishReasonError": "c
 """Errors that OpenAI's client raises for a reply in a format that was cut (openai 3.52), and why it was."""
 AGAIN = (408, 409, 425, 429)
 """HTTP statuses below 500 that may not occur on a retry."""
+SPENT = re.compile(r"insufficient_quota|billing_hard_limit_reached")
+"""Servers' words for a quota that no waiting refills; its status is 429 too."""
+BUSY = re.compile(r"rate_?limit|overloaded", re.IGNORECASE)
+"""Servers' words for 429 in a body without a status."""
+ABSENT = re.compile(r"not found|invalid url|no route|unknown (?:url|path|endpoint)", re.IGNORECASE)
+"""Servers' words for a wrong address."""
+OF_PROXIES = (403, 407, 502, 503, 504)
+"""HTTP statuses with which a proxy answers for a server that it does not reach."""
+MOST_BODY, MOST_EMPTY = 32_000_000, 1_000_000
+"""Most bytes of a decompressed body, with all that stands around its text, and of compressed ones that yield none."""
 UNREACHED = ("ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "APIConnectionError")
 """Connection errors of httpx, and of clients that wrap it."""
 NOTE = "hosted model of "
@@ -71,7 +86,7 @@ def hosted(
     if variable := _without_key(model):
         raise UsageError(f"model {name!r} has no key; set {variable} in the environment")
     asked: dict[str, Any] = {"max_tokens": max_tokens, "logprobs": top_logprobs and True, "top_logprobs": top_logprobs}
-    asked |= {"timeout": timeout, "max_retries": timeout and 0}
+    asked |= {"timeout": timeout, "max_retries": timeout and 0, "stream_usage": True}
     known = {name for field, info in type(model).model_fields.items() for name in (field, info.alias)}
     options = {each: value for each, value in asked.items() if value is not None and each in known}
     if options:
@@ -113,10 +128,14 @@ def _remarks(reply: AIMessage) -> list[str]:
     """Return a remark on a reply without a text: whether its model refused it, as servers say in different places."""
     blocks = reply.content if isinstance(reply.content, list) else []
     stated = [block.get("refusal") for block in blocks if isinstance(block, dict)]
-    refusal = next(filter(None, [reply.additional_kwargs.get("refusal"), *stated]), None)
+    more = reply.additional_kwargs
+    refusal = next(filter(None, [more.get("refusal"), *stated]), None)
     if refusal or "refusal" in map(reply.response_metadata.get, ("stop_reason", "finish_reason")):
         return [f'{REFUSAL}: "{shorten(str(refusal), LONGEST, placeholder=" ...")}"' if refusal else REFUSAL]
-    return [] if said(reply).text.strip() else [EMPTY]
+    if said(reply).text.strip():
+        return []
+    thought = any(more.get(name) for name in (REASONING, "reasoning", "reasoning_details"))
+    return [THOUGHTS_ALONE if thought and not ending(reply.response_metadata) else EMPTY]
 
 
 def note_model(model: BaseChatModel, error: Exception) -> None:
@@ -145,10 +164,10 @@ async def awithin(model: BaseChatModel, call: Awaitable[T]) -> T:
 def passes(error: BaseException) -> bool:
     """Return whether a failed network call may succeed on a retry: no connection, status 429, or a server error.
 
-    False for timeouts and for our own errors: a local model would fail in the same way again.
+    False for timeouts, a spent quota, and our own errors: a local model would fail in the same way again.
     """
     errors = list(chain(error))
-    if any(isinstance(each, SottovoceError) or "Timeout" in type(each).__name__ for each in errors):
+    if any(isinstance(each, SottovoceError) or "Timeout" in type(each).__name__ or _is_spent(each) for each in errors):
         return False
     statuses = [status for each in errors if (status := status_of(each)) is not None]
     if statuses:
@@ -165,20 +184,74 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of an error of a provider's client or of httpx; None if it has none."""
+    """Return the HTTP status of an error of a provider's client or of httpx; None if it has none.
+
+    Routers send some errors with a status of success, and the actual one in the body.
+    """
     found = getattr(error, "status_code", getattr(getattr(error, "response", None), "status_code", None))
-    return found if isinstance(found, int) else None
+    if isinstance(found, int) and found >= 400:
+        return found
+    body = _body(error)
+    codes = [str(body.get(name)) for name in ("code", "status", "status_code")]
+    if BUSY.search(f"{codes} {body.get('type')}"):
+        return 429
+    return next((int(code) for code in codes if re.fullmatch(r"[45]\d\d", code)), None)
+
+
+def _body(error: BaseException) -> Mapping[str, Untyped]:
+    """Return what a server's body says about an error, in OpenAI's format; empty if it says nothing in it."""
+    body = getattr(error, "body", None) or next(iter(error.args), None)
+    body = body.get("error", body) if isinstance(body, Mapping) else None
+    return body if isinstance(body, Mapping) else {}
+
+
+def _is_spent(error: BaseException) -> bool:
+    return SPENT.search(f"{error} {getattr(error, 'code', '')} {getattr(error, 'type', '')}") is not None
 
 
 def failure(error: BaseException) -> str | None:
     """Return one line about a hosted model's error: the model and the provider's message; None for other errors."""
+    for note in getattr(error, "__notes__", ()):
+        if note.startswith(NOTE):
+            return f"{note.removeprefix(NOTE)} failed: {_described(error)}"
+    return None
+
+
+def _described(error: BaseException) -> str:
+    """Return the kind and the message of an error, with advice where the cause is known."""
+    url = without_password(str(getattr(getattr(error, "request", None), "url", "")))
+    status, body = status_of(error), _body(error)
+    words = str(body.get("message") or body.get("detail") or getattr(error, "body", None) or "")
+    if status == 404 and url:
+        advice = "; check that the address is the provider's: one in OpenAI's format usually ends in /v1"
+        if "message" in body and "model" in words.lower():
+            advice = "; its server has no such model"
+        elif "message" in body and not ABSENT.search(words):
+            advice = ""
+        return f'error 404 from {url}: "{_clean(words)}"{advice}'
     advice = ""
     if isinstance(error, BROKEN) or str(error).startswith(NO_REPLY):  # a proxy's page, a login page, half a reply
         advice = "; its server sent a reply that the client cannot read: check that the address is the provider's"
-    for note in getattr(error, "__notes__", ()):
-        if note.startswith(NOTE):
-            return f"{note.removeprefix(NOTE)} failed: {type(error).__name__}: {_said(error)}{advice}"
-    return None
+    elif status in OF_PROXIES or any(type(each).__name__ in UNREACHED for each in chain(error)):
+        advice = _through_proxy(url)
+    kind = "" if isinstance(error, SottovoceError) else f"{type(error).__name__}: "
+    return f"{kind}{_said(error)}{advice}"
+
+
+def _through_proxy(url: str) -> str:
+    """Return a remark on the proxy of the environment that a request to a local address went through, if any."""
+    where, proxies = urlsplit(url), getproxies_environment()
+    proxy, host = proxies.get(where.scheme) or proxies.get("all"), where.hostname or ""
+    if not proxy or proxy_bypass_environment(host) or not _is_local(host):
+        return ""
+    return f"; {host} was asked through the proxy {without_password(proxy)} of the environment: set no_proxy={host}"
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".localhost", ".internal"))
 
 
 class _Named(BaseCallbackHandler):
@@ -215,36 +288,128 @@ def _built(name: str, **options: Untyped) -> BaseChatModel:
     except Exception as error:  # providers have no common class
         raise UsageError(_refusal(name, error)) from error
     kind = type(made)
+    for client in (getattr(made, "root_client", None), getattr(made, "root_async_client", None)):
+        _limit(getattr(client, "_client", None))
     if hasattr(kind, "_create_chat_result") and hasattr(kind, "_convert_chunk_to_generation_chunk"):  # OpenAI's format
-        kept = type(kind.__name__, (_KeepsThoughts, kind), {"__module__": kind.__module__})
+        kept = type(kind.__name__, (_KeepsMore, kind), {"__module__": kind.__module__})
         object.__setattr__(made, "__class__", kept)
     return made
 
 
-class _KeepsThoughts:
-    """Keeps the field in which servers of OpenAI's format return thoughts, as LangChain's clients of others do.
+class _KeepsMore:
+    """Keeps what servers of OpenAI's format say besides OpenAI's own, and leaves out a usage that cannot be.
 
-    OpenAI's own client drops it (langchain-openai 1.7): only its own server has none.
+    OpenAI's own client drops thoughts and streamed refusals, and fails if a usage holds a text (langchain-openai 1.7).
     """
 
     def _create_chat_result(self, response: Any, *args: Untyped, **kwargs: Untyped) -> Any:
+        plain = response if isinstance(response, dict) else {}
+        if hasattr(response, "model_dump"):
+            plain = response.model_dump(warnings=False)
+        usage, notes = _usable(plain.get("usage"))
+        if usage is None and plain.get("usage") is not None:
+            response = {**plain, "usage": None} if response is plain else response.model_copy(update={"usage": None})
         made = super()._create_chat_result(response, *args, **kwargs)  # type: ignore[misc]  # of the client
-        plain = response if isinstance(response, dict) else response.model_dump(warnings=False)
         for choice, generation in zip(plain.get("choices") or [], made.generations, strict=False):
-            _keep_thoughts(choice.get("message"), generation.message)
+            _keep(choice.get("message"), generation.message, notes)
         return made
 
     def _convert_chunk_to_generation_chunk(self, chunk: dict[str, Untyped], *args: Untyped, **kwargs: Untyped) -> Any:
-        made = super()._convert_chunk_to_generation_chunk(chunk, *args, **kwargs)  # type: ignore[misc]  # likewise
-        for choice in (chunk.get("choices") or [])[:1] if made else ():
-            _keep_thoughts(choice.get("delta"), made.message)
+        choice = next(iter(chunk.get("choices") or []), {})
+        usage, notes = _usable(chunk.get("usage"))
+        if choice and not choice.get("finish_reason"):  # a sum so far, which LangChain would add to the last one
+            usage = None
+        made = super()._convert_chunk_to_generation_chunk({**chunk, "usage": usage}, *args, **kwargs)  # type: ignore[misc]  # likewise
+        if made:
+            _keep(choice.get("delta"), made.message, notes)
         return made
 
 
-def _keep_thoughts(source: Untyped, message: BaseMessage) -> None:
-    for name in (REASONING, "reasoning") if isinstance(source, dict) else ():
+def _usable(usage: Any) -> tuple[Any, list[str]]:
+    """Return the usage of a server in OpenAI's format, None if it is unknown, and a note if it cannot be."""
+    details = ("prompt_tokens_details", "completion_tokens_details")
+    groups = [usage or {}, *(usage.get(name) or {} for name in details if isinstance(usage, Mapping))]
+    if not all(isinstance(group, Mapping) for group in groups):
+        return None, [ABSURD]
+    counts = [count for group in groups for name, count in group.items() if name.endswith("_tokens")]
+    if not all(count is None or is_count(count) for count in counts):
+        return None, [ABSURD]
+    return (None if None in map(groups[0].get, ("prompt_tokens", "completion_tokens")) else usage), []
+
+
+def _keep(source: Untyped, message: BaseMessage, notes: list[str]) -> None:
+    """Keep thoughts and a refusal of a server's message, or of a piece of it, and notes on it."""
+    more, source = message.additional_kwargs, source if isinstance(source, dict) else {}
+    if notes:
+        more["notes"] = notes
+    for name in (REASONING, "reasoning"):
         if isinstance(source.get(name), str):
-            message.additional_kwargs.setdefault(REASONING, source[name])
+            more.setdefault(REASONING, source[name])
+    if isinstance(source.get("reasoning_details"), list):
+        more["reasoning_details"] = source["reasoning_details"]
+    if isinstance(source.get("refusal"), str):
+        more["refusal"] = source["refusal"]
+
+
+def _limit(client: Any) -> None:  # Any: of httpx, or of its successor httpx2
+    """Bound the replies that an HTTP client reads, and let it ask once where a quota is spent."""
+    hooks = getattr(client, "event_hooks", {}).get("response")
+    if hooks is not None and not {_on_reply, _on_async_reply} & {*hooks}:  # models share their clients
+        client.event_hooks["response"].append(_on_async_reply if hasattr(client, "aclose") else _on_reply)
+
+
+def _on_reply(response: Any) -> None:
+    _bound(response)
+    if response.status_code == 429 and SPENT.search(response.read().decode(errors="replace")):
+        response.headers["x-should-retry"] = "false"
+
+
+async def _on_async_reply(response: Any) -> None:
+    _bound(response)
+    if response.status_code == 429 and SPENT.search((await response.aread()).decode(errors="replace")):
+        response.headers["x-should-retry"] = "false"
+
+
+def _bound(response: Any) -> None:
+    """Let a response count its body as it is read, before and after decompression, which may make much of little."""
+    kind, counted = type(response), _counted(import_module(type(response).__module__.partition(".")[0]))
+    stream = counted(response.stream, MOST_EMPTY)
+    raw = kind(response.status_code, headers=response.headers, stream=stream, request=response.request)
+    response.headers.pop("content-encoding", None)
+    response.stream = counted(stream, MOST_BODY, raw)
+
+
+@cache
+def _counted(library: Any) -> type[Any]:
+    """Return the class of bounded bodies for a library of HTTP, which accepts only its own streams."""
+
+    class Counted(library.SyncByteStream, library.AsyncByteStream):  # type: ignore[misc]  # of the library
+        def __init__(self, stream: Any, most: int, decompressed: Any = None) -> None:
+            self.stream, self.left, self.decompressed = stream, most, decompressed
+
+        def __iter__(self) -> Iterator[bytes]:
+            for piece in self.decompressed.iter_bytes() if self.decompressed else self.stream:
+                yield self.counted(piece)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for piece in self.decompressed.aiter_bytes() if self.decompressed else self.stream:
+                yield self.counted(piece)
+
+        def counted(self, piece: bytes) -> bytes:
+            self.left -= len(piece)
+            if self.left < 0:
+                raise SottovoceError(f"its server's reply has no end within {MOST_BODY:,} bytes; it is not read")
+            if self.decompressed:
+                self.stream.left = MOST_EMPTY
+            return piece
+
+        def close(self) -> None:
+            self.stream.close()
+
+        async def aclose(self) -> None:
+            await self.stream.aclose()
+
+    return Counted
 
 
 def _refusal(name: str, error: Exception) -> str:
@@ -270,7 +435,11 @@ def _said(error: BaseException) -> str:
         first = error.errors()[0]
         text = ": ".join([*map(str, first["loc"]), str(first["msg"])])
     else:
-        text = str(error)
+        text = str(_body(error).get("message") or error) if isinstance(error, ValueError) else str(error)
+    return _clean(text)
+
+
+def _clean(text: str) -> str:
     for variable, value in os.environ.items():
         if SECRET.search(variable.upper()) and len(value) >= SHORTEST_SECRET:
             text = text.replace(value, f"${variable}")

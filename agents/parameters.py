@@ -14,7 +14,7 @@ from threading import Lock
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
-from sottovoce.agents.convert import REASONING, said
+from sottovoce.agents.convert import REASONS, ending
 from sottovoce.agents.hosted import chain, status_of
 from sottovoce.core.any_types import Keywords, Untyped
 
@@ -22,16 +22,18 @@ OF_SERVERS = {
     "temperature": r"temperature",
     "stop": r"['\"`](?:stop|stop_sequences|stopSequences)['\"`]|stop[ _]sequences?|parameter:? stop|stop parameter",
     "max_tokens": r"max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens",
+    "stream_usage": r"stream_usage|stream_options|include_usage",
     "response_format": r"response[_ ]format|json_schema|output_format|output_config|structured outputs?",
 }
 """Patterns of servers' names for the options of a call that it can do without."""
+UNNAMED = "its server names no reason for the end of its replies: they count as whole"
 INSTEAD = re.compile(r"\buse ['\"`]?(max_\w+)", re.IGNORECASE)
 REFUSED = (None, 400, 405, 422)
 """HTTP statuses of a refused request; a client that refuses a parameter by itself has none."""
 REFUSES = re.compile(
     r"unsupported|not (?:\w+ )?(?:support|allow|permit|accept)|n[o']t support|unavailable|not available|deprecated|"
     r"unrecogni[sz]ed|unknown|unexpected|extra (?:inputs|fields)|allowed values|only \S+ is allowed|may only be|"
-    r"cannot (?:both )?be (?:used|set|specified)|invalid schema",
+    r"only works|cannot (?:both )?be (?:used|set|specified|disabled)|invalid schema",
     re.IGNORECASE,
 )
 
@@ -42,6 +44,8 @@ class Refused:
 
     by_model: dict[str, dict[str, str]] = field(default_factory=dict)
     """For each refused option the name that the server wants instead, or an empty text."""
+    unreasoned: set[str] = field(default_factory=set)
+    """The models whose servers named no reason for the end of a whole reply."""
     _lock: Untyped = field(default_factory=Lock, repr=False)
 
     def sent(self, model: BaseChatModel, options: dict[str, Keywords]) -> tuple[BaseChatModel, dict[str, Keywords]]:
@@ -70,6 +74,16 @@ class Refused:
             known |= {name: "" if known.get(name) in sent else instead for name, instead in found.items()}
         return notes
 
+    def unnamed(self, model: BaseChatModel, reply: AIMessage) -> list[str]:
+        """Return a note if a server named no reason for the end of a whole reply, once a run for each model."""
+        about = reply.response_metadata
+        if ending(about) is not None or not any(name in about for name in ("model_provider", *REASONS)):
+            return []
+        with self._lock:
+            new = _key(model) not in self.unreasoned
+            self.unreasoned.add(_key(model))
+        return [UNNAMED] if new else []
+
 
 def refused_in(error: BaseException, sent: Iterable[str]) -> dict[str, str]:
     """Return the sent options that an error refuses, each with the name that the server wants instead, if any.
@@ -88,15 +102,6 @@ def refused_in(error: BaseException, sent: Iterable[str]) -> dict[str, str]:
         for name, pattern in OF_SERVERS.items()
         if re.search(pattern, named) and re.search(pattern, re.sub(r"\w+", r"'\g<0>'", sent))
     }
-
-
-def cut_at(reply: AIMessage, stop: Iterable[str]) -> AIMessage:
-    """Return a reply cut, behind its thoughts, at the first of the strings at which its server did not stop."""
-    thoughts, text = said(reply)
-    text = text.lstrip()
-    ends = [at for each in stop if (at := text.find(each)) >= 0]
-    kept = {**reply.additional_kwargs, **({REASONING: thoughts} if thoughts else {})}
-    return reply.model_copy(update={"content": text[: min(ends)], "additional_kwargs": kept}) if ends else reply
 
 
 def _own(model: BaseChatModel, names: Iterable[str]) -> dict[str, Keywords]:

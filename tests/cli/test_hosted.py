@@ -137,7 +137,8 @@ def test_of_the_settings_a_hosted_model_is_told_its_temperature_and_its_longest_
     together(call, "debate", [MINI], tmp_path, "--exact", "--dtype", "float32", "--top-k", 3, "--temperature", 0.5)
 
     told = {name: value for name, value in provider.asked[0].items() if name not in ("messages", "stream")}
-    assert told == {"model": "gpt-4o-mini", "max_completion_tokens": 6, "temperature": 0.5}
+    usage = {"stream_options": {"include_usage": True}}
+    assert told == {"model": "gpt-4o-mini", "max_completion_tokens": 6, "temperature": 0.5, **usage}
 
 
 @pytest.mark.parametrize(("guide", "asked"), [("auto", True), pytest.param("off", False, marks=pytest.mark.slow)])
