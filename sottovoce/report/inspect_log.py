@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
+from sottovoce.agents.ask import CUT
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON
 from sottovoce.graphs import scheme
@@ -166,7 +167,7 @@ def _events(run: Run, record: DiscussionRecord) -> Iterator[JSON]:
             "config": {"temperature": message.stats.get("temperature")},
             "output": {
                 "model": model,
-                "choices": [{"message": _message(message), "stop_reason": "stop"}],
+                "choices": [{"message": _message(message), "stop_reason": _stop_reason(message)}],
                 "usage": _usage([message]),
             },
             **common,
@@ -188,11 +189,17 @@ def _usage_by_model(calls: Iterable[tuple[str, Message]]) -> JSON:
     messages: dict[str, list[Message]] = {}
     for model, message in calls:
         messages.setdefault(model, []).append(message)
-    return {model: _usage(of_model) for model, of_model in messages.items()}
+    return {model: usage for model, of_model in messages.items() if (usage := _usage(of_model))}
 
 
-def _usage(messages: Sequence[Message]) -> JSON:
-    """Return the sums of tokens of some calls; Inspect counts the reused ones of a prompt apart from its input."""
+def _stop_reason(message: Message) -> str:
+    return ("max_tokens" if CUT in message.notes else "unknown") if message.cut else "stop"
+
+
+def _usage(messages: Sequence[Message]) -> JSON | None:
+    """Return the sums of tokens of some calls, None if those of one are unknown; Inspect counts reused ones apart."""
+    if not all("tokens_out" in message.stats for message in messages):
+        return None
     read, reused, written, thought = (
         int(sum(message.stats.get(name, 0) for message in messages))
         for name in ("tokens_in", "tokens_reused", "tokens_out", "tokens_thoughts")

@@ -122,7 +122,8 @@ def _cost(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | No
 
 
 def _tokens(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
-    tokens = {summary.run: (summary.tokens_in or 0) + (summary.tokens_out or 0) for summary in summaries}
+    known = [(each.run, each.tokens_in, each.tokens_out) for each in summaries]
+    tokens = {run: read + written for run, read, written in known if read is not None and written is not None}
     return _against("tokens read and written", tokens, summaries, runs)
 
 
@@ -138,7 +139,7 @@ def _against(
     quantity: str, costs: Mapping[str, float], summaries: Sequence[Summary], runs: Mapping[str, Run]
 ) -> Drawing | None:
     """Plot accuracy against a cost per discussion; None unless one is known and above 0."""
-    scored, of = _scored(summaries), looks(runs)
+    scored, of = {run: share for run, share in _scored(summaries).items() if run in costs}, looks(runs)
     if not (above := [costs[run] for run in scored if costs[run] > 0]):
         return None
     figure, axes = drawing()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sottovoce.agents.ask import CUT
 from sottovoce.report.inspect_log import inspect_log
 from sottovoce.runs.run import Run
 from tests.report.reported import scripted, unfinished
@@ -46,9 +48,21 @@ def test_a_sample_has_the_score_the_votes_and_the_tokens(run: Run) -> None:
     assert (score["value"], score["answer"], len(score["metadata"]["votes"])) == (1, "22", 2)
     assert log["results"]["scores"][0]["metrics"]["mean"]["value"] == 1
     calls = [event for event in sample["events"] if event["event"] == "model"]
-    usages = [each["output"]["usage"]["total_tokens"] for each in calls]
-    assert sum(usages) == sum(each["total_tokens"] for each in sample["model_usage"].values())
     assert [each["role"] for each in calls] == ["agent_1", "agent_2"] * 2 and calls[0]["input"][-1]["role"] == "user"
+
+
+def test_unknown_tokens_are_left_out_and_a_cut_reply_has_its_reason(run: Run) -> None:
+    messages = run.records["sum/0", 0].messages
+    assert log_of(run)["samples"][0]["model_usage"] == {}  # the script counts none
+    messages[0] = replace(messages[0], stats={"tokens_in": 7, "tokens_out": 2}, cut=True, notes=(CUT,))
+    messages[1] = replace(messages[1], cut=True)
+
+    sample = log_of(run)["samples"][0]
+
+    outputs = [event["output"] for event in sample["events"] if event["event"] == "model"]
+    assert [each["usage"] and each["usage"]["total_tokens"] for each in outputs] == [9, None, None, None]
+    assert [each["choices"][0]["stop_reason"] for each in outputs] == ["max_tokens", "unknown", "stop", "stop"]
+    assert sample["model_usage"] == {}
 
 
 def test_a_failed_discussion_has_its_error_and_no_score(run: Run) -> None:
