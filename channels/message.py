@@ -78,7 +78,7 @@ class Message:
     """The reason for asking again after an unreadable reply: to repeat it in the right format, or to give only the
     answer (the answer turn), which is parsed instead of the first reply and heard by nobody."""
     cut: bool = False
-    """True if the reply ended at the token limit: what it states last may be unfinished."""
+    """True if the reply did not end whole, at the token limit or otherwise: what it states may be unfinished."""
     guided: str = ""
     """The constrained part of a local model's reply: `whole`, or the words before it, such as `Answer:`."""
     source: str = "model"
@@ -119,6 +119,11 @@ class Message:
     def full_text(self) -> str:
         """The reply with its prefill."""
         return self.begun + self.text
+
+    @property
+    def whole_text(self) -> str:
+        """The full text of a whole reply, which readers parse; empty if the reply was cut, so that it states nothing."""
+        return "" if self.cut else self.full_text
 
     @property
     def latent(self) -> PayloadRef | None:
