@@ -1,6 +1,7 @@
 """Replies of any chat model through LangChain, so that callbacks, streams, caches and tracing see the call.
 
-Hosted models read words, and parameters that their servers refuse are left out. A local model takes this way where
+Hosted models read words, parameters that their servers refuse are left out, and those that think get room for it. A
+local model takes this way where
 somebody listens to LangChain's calls, or a caller's own class, cache or rate limiter stands between.
 """
 
@@ -18,16 +19,18 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
 
-from sottovoce.agents.ask import Ask
-from sottovoce.agents.convert import from_langchain, in_words, local_options, standard, to_messages
+from sottovoce.agents.ask import CUT, REFUSAL, STOPPED, THOUGHTS_ALONE, Ask
+from sottovoce.agents.convert import TOKENS, from_langchain, in_words, local_options, standard, to_messages
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, structured
+from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, status_of, structured
+from sottovoce.agents.hosted_thinking import MORE, limit_of, limited, most_thoughts, switch, with_parts
 from sottovoce.agents.parameters import Refused
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, words
 from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import UsageError
 from sottovoce.core.event_loop import check_not_forked, in_daemon, is_ours
+from sottovoce.core.thoughts import Own, is_opened_by_prompt, unknown_tag
 
 if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadRef, PayloadStore
@@ -36,13 +39,76 @@ IN_WORDS = "words"
 """The protocol name in a payload that has only log-probabilities of a hosted model, which nobody hears."""
 
 
-async def reply(model: BaseChatModel, ask: Ask, refused: Refused, store: PayloadStore | None = None) -> Message:
-    """Return the reply of a chat model to a request; `refused` are the parameters that servers have refused so far."""
+async def reply(
+    model: BaseChatModel,
+    ask: Ask,
+    refused: Refused,
+    store: PayloadStore | None = None,
+    thinking: bool | int | None = None,
+    markers: Own = None,
+) -> Message:
+    """Return the reply of a chat model to a request; `refused` are the parameters that servers have refused so far.
+
+    `thinking` switches the thoughts of a hosted model, and `markers` are those in its text, as in the settings. A limit
+    is one of the text, so a model that thinks gets room on top. If its thoughts leave no text, it is asked once more.
+    """
     config = ensure_config()
     if isinstance(model, HookedChatModel | ScriptedChatModel) and not is_observed(model, config):
         return await model.reply(ask)
     config = merge_configs(config, {"metadata": {**ask.place._asdict(), "asked": ask.asked}})
-    messages, options = _call(model, ask)
+    _, options = _call(model, ask)
+    if is_hooked(model):
+        return await _replied(model, ask, config, options, refused, store)
+    thinker, limit, usual = refused.thinker(model), ask.max_tokens or limit_of(model), most_thoughts(thinking or None)
+    wish = thinking if ask.thinks or not (thinking or thinker.most_thoughts) else False
+    fields = {} if wish is None else switch(model, wish) or {}
+    usual = max(usual, fields.get("thinking", {}).get("budget_tokens", 0))
+    allowed = max(thinker.most_thoughts, usual if thinking else 0)
+    called, config = (model.model_copy(update=fields) if fields else model), with_parts(config, markers, thinker.opened)
+
+    def call(thoughts: int) -> Awaitable[Message]:
+        inline = thoughts or markers  # stop strings would end the thoughts
+        own = {name: value for name, value in options.items() if name != "stop" or not inline}
+        sender, own = limited(called, own, limit + thoughts) if limit else (called, own)
+        return _replied(sender, ask, config, own, refused, store, markers)
+
+    first = await call(allowed)
+    if not first.thoughts and not first.stats.get("tokens_thoughts"):
+        return first
+    thinker.most_thoughts = thinker.most_thoughts or usual
+    if limit is None or allowed > usual or not _lacks_room(first, limit):
+        return first
+    try:
+        again = await call(MORE * usual)
+    except Exception as error:  # the context may have no room for so much
+        if status_of(error) not in (400, 422):
+            raise
+        return first
+    thinker.most_thoughts = MORE * usual if allowed else usual
+    stats = {name: first.stats.get(name, 0) + again.stats[name] for name in TOKENS if name in again.stats}
+    note = f"its thoughts left no room for its text: asked again with room for {MORE * usual:,} tokens of thoughts"
+    return replace(again, notes=(note, *again.notes), stats={**again.stats, **stats})
+
+
+def _lacks_room(message: Message, limit: int) -> bool:
+    """Return True if the thoughts of a reply took the room of its text."""
+    if CUT in message.notes:  # a text as long as its limit was cut itself
+        return "tokens_thoughts" not in message.stats or message.stats["tokens_out"] < limit
+    others = (STOPPED, REFUSAL, THOUGHTS_ALONE)
+    return not message.text.strip() and not any(note.startswith(others) for note in message.notes)
+
+
+async def _replied(
+    model: BaseChatModel,
+    ask: Ask,
+    config: RunnableConfig,
+    options: dict[str, Keywords],
+    refused: Refused,
+    store: PayloadStore | None,
+    markers: Own = None,
+) -> Message:
+    """Return the reply to one call, which is made again without what the server refuses."""
+    messages, _ = _call(model, ask)
     notes: list[str] = []
     while True:
         sender, sent = refused.sent(model, options)
@@ -61,7 +127,12 @@ async def reply(model: BaseChatModel, ask: Ask, refused: Refused, store: Payload
         message = AIMessage(str(message.text), response_metadata=message.response_metadata)
     if not is_hooked(model):
         message = noted(message, [*notes, *refused.unnamed(model, message)])
-    said = from_langchain(message, ask)
+        refused.thinker(model).opened |= is_opened_by_prompt(str(message.text), markers)
+    said = from_langchain(message, ask, markers)
+    if not is_hooked(model) and (tag := unknown_tag(said.text)):
+        open, close = f"<{tag}>", f"</{tag}>"
+        note = f"begins with {open} ... {close}; if these are thoughts, add --thinking-markers '{open}' '{close}'"
+        said = replace(said, notes=(*said.notes, note))
     return replace(said, measured=measured(message, said.text, store))
 
 

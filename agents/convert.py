@@ -24,7 +24,7 @@ from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.bounds import MOST_TOKENS
 from sottovoce.core.errors import UsageError
-from sottovoce.core.thoughts import Said, split
+from sottovoce.core.thoughts import Own, Said, split
 from sottovoce.prompts.structured import encodable
 
 HEARD = "heard"
@@ -182,10 +182,10 @@ def to_langchain(message: Message, model: str, protocol: str) -> AIMessage:
     )
 
 
-def from_langchain(reply: AIMessage, ask: Ask) -> Message:
-    """Return a LangChain reply to a request as a message for the board."""
+def from_langchain(reply: AIMessage, ask: Ask, markers: Own = None) -> Message:
+    """Return a LangChain reply to a request as a message for the board; `markers`: those of an unknown family."""
     ref, begun, (tokens, absurd) = reply.additional_kwargs.get(PAYLOAD), words(ask.prefill), usage_of(reply)
-    thoughts, text = map(encodable, said(reply))
+    thoughts, text = map(encodable, said(reply, markers))
     spoken, ended = reply.additional_kwargs.get("thoughts_payload"), None if ref else until(text, ask.stop, begun)
     cut = ending(reply.response_metadata, tools=bool(ask.tools)) if ended is None else ""
     if ended is None:
@@ -273,7 +273,7 @@ def is_count(number: Untyped) -> bool:
     return type(number) in (int, float) and 0 <= number <= MOST_REPORTED and number % 1 == 0
 
 
-def said(reply: AIMessage) -> Said:
+def said(reply: AIMessage, markers: Own = None) -> Said:
     """Return the thoughts and the text of a reply, local or hosted.
 
     Thoughts of a server stand in a field of their own, in content blocks, or between markers in the text.
@@ -285,7 +285,7 @@ def said(reply: AIMessage) -> Said:
     text = str(reply.text)[:MOST_TEXT]
     if PAYLOAD in reply.additional_kwargs:  # a local reply was split when its tokens were
         return Said("\n\n".join(filter(None, given)), text)
-    found = split(text)
+    found = split(text, markers)
     return Said("\n\n".join(filter(None, [*dict.fromkeys(given), found.thoughts])), found.text)
 
 

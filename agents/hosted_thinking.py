@@ -42,15 +42,15 @@ OPENAI = re.compile(r"\bopenai\.(?:azure\.)?com\b")
 
 @dataclass
 class Thinker:
-    """What a run knows about the thoughts of a hosted model."""
+    """Knowledge of a run about the thoughts of a hosted model."""
 
-    room: int = 0
+    most_thoughts: int = 0
     """Tokens of its thoughts beside those of the text; 0 if it has shown none."""
     opened: bool = False
     """True if its prompt opens the thoughts, so that only their end is marked."""
 
 
-def room(wish: bool | int | None) -> int:
+def most_thoughts(wish: bool | int | None) -> int:
     """Return the tokens of thoughts that a setting allows; for None those of a model that thinks by default."""
     return THOUGHTS if wish in (None, True) else int(wish or 0)
 
@@ -62,7 +62,7 @@ def switch(model: BaseChatModel, wish: bool | int) -> dict[str, Keywords] | None
     """
     fields, profile = type(model).model_fields, model.profile or {}
     thinks, levels = profile.get("reasoning_output"), profile.get("reasoning_effort_levels") or []
-    on, most = bool(wish), room(wish)
+    on, most = bool(wish), most_thoughts(wish)
     if thinks is False:
         return None if on else {}
     effort = "medium" if wish is True else next((word for limit, word in EFFORTS if most <= limit), "high")
@@ -158,17 +158,17 @@ def with_parts(config: RunnableConfig, own: Own, opened: bool) -> RunnableConfig
 
 def _parted(handler: BaseCallbackHandler, own: Own, *, opened: bool) -> BaseCallbackHandler:
     """Return a handler of a stream, such as LangGraph's for `messages`, that gets thoughts apart; others unchanged."""
-    hear = handler.on_llm_new_token
-    if not isinstance(handler, _StreamingCallbackHandler) or iscoroutinefunction(hear):
+    on_token = handler.on_llm_new_token
+    if not isinstance(handler, _StreamingCallbackHandler) or iscoroutinefunction(on_token):
         return handler
     ours: Any = copy(handler)  # Any: a method is replaced
-    ours.on_llm_new_token = partial(_hear, hear, {}, lambda: Parts(own, opened=opened))
-    ours.on_llm_end = partial(_end, handler.on_llm_end, own)
+    ours.on_llm_new_token = partial(_on_token, on_token, {}, lambda: Parts(own, opened=opened))
+    ours.on_llm_end = partial(_on_end, handler.on_llm_end, own)
     return ours  # type: ignore[no-any-return]
 
 
-def _hear(
-    hear: Callable[..., Any],
+def _on_token(
+    on_token: Callable[..., Any],
     replies: dict[UUID, Parts],
     begin: Callable[[], Parts],
     token: str,
@@ -180,22 +180,22 @@ def _hear(
     """Hand a piece of a reply to a handler, with the thoughts in it as thoughts."""
     message = getattr(chunk, "message", None)
     if not isinstance(message, AIMessageChunk) or not isinstance(message.content, str):
-        return hear(token, chunk=chunk, run_id=run_id, **more)
+        return on_token(token, chunk=chunk, run_id=run_id, **more)
     parts = replies.setdefault(run_id, begin())
     thoughts, text = parts.add(message.content, last=message.chunk_position == "last")
     if text != message.content:
         info = chunk.generation_info if chunk else None
         chunk = ChatGenerationChunk(message=_apart(message, thoughts, text), generation_info=info)
-    return hear(text, chunk=chunk, run_id=run_id, **more)
+    return on_token(text, chunk=chunk, run_id=run_id, **more)
 
 
-def _end(end: Callable[..., Any], own: Own, response: LLMResult, **more: Any) -> Any:
+def _on_end(on_end: Callable[..., Any], own: Own, response: LLMResult, **more: Any) -> Any:
     """Hand the end of a reply to a handler, which shows replies of models that do not stream."""
-    whole = [[_whole(generation, own) for generation in choices] for choices in response.generations]
-    return end(response.model_copy(update={"generations": whole}), **more)
+    apart = [[_with_thoughts(generation, own) for generation in choices] for choices in response.generations]
+    return on_end(response.model_copy(update={"generations": apart}), **more)
 
 
-def _whole(generation: Any, own: Own) -> Any:  # Any: of a chat model or not
+def _with_thoughts(generation: Any, own: Own) -> Any:  # Any: of a chat model or not
     message = getattr(generation, "message", None)
     if not isinstance(message, AIMessage) or not isinstance(message.content, str):
         return generation

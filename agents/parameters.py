@@ -16,12 +16,15 @@ from langchain_core.messages import AIMessage
 
 from sottovoce.agents.convert import REASONS, ending
 from sottovoce.agents.hosted import chain, status_of
+from sottovoce.agents.hosted_thinking import Thinker
 from sottovoce.core.any_types import Keywords, Untyped
 
 OF_SERVERS = {
     "temperature": r"temperature",
     "stop": r"['\"`](?:stop|stop_sequences|stopSequences)['\"`]|stop[ _]sequences?|parameter:? stop|stop parameter",
     "max_tokens": r"max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens",
+    "thinking": r"(?<!when )(?<!with )(?:[Tt]hinking(?:_budget|_level)?|[Rr]easoning(?:[_.]effort)?(?! model))|"
+    r"budget_tokens|chat_template_kwargs|extra_body",
     "stream_usage": r"stream_usage|stream_options|include_usage",
     "response_format": r"response[_ ]format|json_schema|output_format|output_config|structured outputs?",
 }
@@ -46,7 +49,14 @@ class Refused:
     """For each refused option the name that the server wants instead, or an empty text."""
     unreasoned: set[str] = field(default_factory=set)
     """The models whose servers named no reason for the end of a whole reply."""
+    thinkers: dict[str, Thinker] = field(default_factory=dict)
+    """What is known about the thoughts of each model."""
     _lock: Untyped = field(default_factory=Lock, repr=False)
+
+    def thinker(self, model: BaseChatModel) -> Thinker:
+        """Return what is known about the thoughts of a model, to read and to change."""
+        with self._lock:
+            return self.thinkers.setdefault(_key(model), Thinker())
 
     def sent(self, model: BaseChatModel, options: dict[str, Keywords]) -> tuple[BaseChatModel, dict[str, Keywords]]:
         """Return the model and the options of a call without what its server refused."""

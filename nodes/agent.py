@@ -44,7 +44,7 @@ class Agent:
     model: BaseChatModel
     prompts: Prompts
     refused: Refused = field(repr=False)
-    """The parameters that servers of hosted models have refused in the run."""
+    """What the run knows about hosted models: refused parameters, and thoughts."""
     run_store: Unimported = None
     person: str = ""
     """The reason that a person plays the agent; empty if its model does."""
@@ -62,7 +62,8 @@ class Agent:
             message = person.reply(ask, self.person)
         else:
             with self._named(ask):
-                message = await chat_model.reply(self.model, ask, self.refused, self.run_store)
+                thinking, markers = self.settings.thinking, self.settings.thinking_markers
+                message = await chat_model.reply(self.model, ask, self.refused, self.run_store, thinking, markers)
         return replace(message, order=self.order)
 
     @cached_property

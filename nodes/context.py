@@ -25,6 +25,7 @@ from pydantic import PrivateAttr
 from sottovoce.agents.ask import WORDS
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
+from sottovoce.agents.hosted_thinking import check_switch
 from sottovoce.agents.parameters import Refused
 from sottovoce.agents.person import BEGINNING, Person
 from sottovoce.channels import PROTOCOLS
@@ -274,7 +275,8 @@ def made_from(settings: Settings, agent: str, store: Unimported = None) -> BaseC
     model = str(of("model"))
     if is_hosted(model):
         top = MOST_PROBABLE if settings.watch else None
-        return hosted(model, agent, settings.max_tokens, top, settings.timeout)
+        made = hosted(model, agent, settings.max_tokens, top, settings.timeout)
+        return check_switch(made, settings.thinking, model)
     return HookedChatModel(
         model=model,
         protocol=settings.protocol,

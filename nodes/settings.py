@@ -173,12 +173,12 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     thinking: Thinking | None = Field(
         default=None,
         description="Thoughts of models that think, before each reply: on, off, or their maximum length in tokens. If "
-        f"not set: as the chat template has it, at most {THOUGHTS}; off in react, whodunit and govsim if the template "
-        "has a switch.",
+        f"not set: as the chat template or the provider has it, at most {THOUGHTS}; off in react, whodunit and govsim "
+        "if a local model's template has a switch.",
     )
     thinking_markers: Annotated[tuple[Marker, Marker] | None, Words()] = Field(
         default=None,
-        description="Markers that open and close the thoughts of a local model of an unknown family.",
+        description="Markers that open and close the thoughts in the text of a model of an unknown family.",
     )
     share_thoughts: bool = Field(
         default=False, description="Let agents hear the thoughts of the others too, in front of their messages."

@@ -1,9 +1,19 @@
-"""Tiny models that think before they reply: each token of their thoughts and of their text leads to the next one."""
+"""Models that think before they reply.
+
+Each token of the thoughts and of the text of the local ones leads to the next one; the hosted one has a script.
+"""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.core.bounds import MOST_TOKENS
 from sottovoce.models import LoadedModel, assemble
 from tests.chats import QWEN_3, tokenizer_with
 from tests.support import VOCABULARY, reciting_model
@@ -48,3 +58,37 @@ def harmony() -> LoadedModel:
     message, end = (tokenizer.get_vocab()[each] for each in ("<|message|>", "<|end|>"))
     said = tokenizer(THOUGHTS, add_special_tokens=False).input_ids
     return assemble("harmony", reciting_model([message, *said, end], vocab_size=VOCABULARY + len(marks)), tokenizer)
+
+
+class Counting(ScriptedChatModel):
+    """A hosted model that writes its script behind `thoughts` tokens of thoughts, and counts both against its limit."""
+
+    hooked: bool = False
+    max_tokens: int | None = 512
+    thoughts: int = 300
+    inline: str = ""
+    """The text in which a thought and a reply stand, if thoughts have no field of their own."""
+    sent: list[tuple[int | None, Any]] = Field(default=[])
+    """The limit and the stop strings of each call."""
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> ChatResult:
+        self.sent.append((self.max_tokens, stop))
+        limit = self.max_tokens if self.max_tokens is not None else MOST_TOKENS
+        agent = (run_manager.metadata or {}).get("agent", "")
+        queue = self.replies[agent if agent in self.replies else ""]
+        words = queue[0].split(" ")
+        room = limit - self.thoughts
+        whole = len(words) <= room
+        text = queue.pop(0) if whole else " ".join(words[: max(room, 0)])
+        field = {} if self.inline or not self.thoughts else {"reasoning_content": "Hm."}
+        if self.inline:
+            text = self.inline.format("Hm.", text) if room > 0 else self.inline.partition("{1}")[0].format("Hm.")[:9]
+        used = min(limit, self.thoughts)
+        usage = {"input_tokens": 9, "output_tokens": min(limit, self.thoughts + len(words)), "total_tokens": 0}
+        message = AIMessage(
+            text,
+            additional_kwargs=field,
+            response_metadata={"finish_reason": "stop" if whole else "length"},
+            usage_metadata={**usage, "output_token_details": {"reasoning": used}},  # type: ignore[typeddict-item]
+        )
+        return ChatResult(generations=[ChatGeneration(message=message)])

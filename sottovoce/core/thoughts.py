@@ -158,14 +158,14 @@ Own = tuple[str, str] | None
 """The markers of a family that is not known, as `thinking_markers` names them."""
 
 
-def _given(own: Own) -> list[_Pair]:
+def _own_pair(own: Own) -> list[_Pair]:
     return [_Pair(re.escape(own[0].strip()), re.escape(own[1].strip()))] if own else []
 
 
 @cache
 def _patterns(own: Own) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...]]:
     """Return the pattern of all markers, in groups o0, c0, ..., and those of the closing ones."""
-    pairs = [*_given(own), *_PAIRS]
+    pairs = [*_own_pair(own), *_PAIRS]
     groups = [f"(?P<o{i}>{pair.open})" for i, pair in enumerate(pairs)]
     groups += [f"(?P<c{i}>{pair.close})" for i, pair in enumerate(pairs) if pair.alone]
     begins = "" if own else rf"(?=[{re.escape(_BEGIN)}]|\A)"  # scanning is ten times as fast
@@ -220,9 +220,9 @@ def split(reply: str, own: Own = None) -> Said:
     return Said("\n\n".join(each for part in thoughts if (each := part.strip())), text)
 
 
-def _kind(found: re.Match[str]) -> tuple[bool, int]:
+def _kind(marker: re.Match[str]) -> tuple[bool, int]:
     """Return whether a marker opens a block, and the number of its family."""
-    name = str(found.lastgroup)
+    name = str(marker.lastgroup)
     return name[0] == "o", int(name[1:])
 
 
@@ -265,7 +265,7 @@ class Parts:
     def __init__(self, own: Own = None, *, opened: bool = False) -> None:
         """Begin a reply; `opened` says that its prompt opens the thoughts."""
         self._marks, self._closing = _patterns(own)
-        closing = [pair.close for pair in (*_given(own), *_PAIRS) if pair.alone]
+        closing = [pair.close for pair in (*_own_pair(own), *_PAIRS) if pair.alone]
         self._close = re.compile("|".join(closing), re.IGNORECASE) if opened else None
         self._rest, self._is_text, self._had_thoughts = "", False, opened
 
@@ -302,9 +302,9 @@ class Parts:
 _UNSTREAMED = re.compile("here|analysis|assistant", re.IGNORECASE)
 
 
-def _may_open(begun: str) -> bool:
+def _may_open(start: str) -> bool:
     """Return True if more of a reply may make its beginning an opening marker."""
-    if begun and begun[0] not in _BEGIN:
+    if start and start[0] not in _BEGIN:
         return False
-    ends = r"<\|message\|>|\n" if begun.startswith(("<|ch", "<|start|")) else r"&gt;|[>\]▷]"
-    return not re.search(ends, begun)
+    ends = r"<\|message\|>|\n" if start.startswith(("<|ch", "<|start|")) else r"&gt;|[>\]▷]"
+    return not re.search(ends, start)

@@ -6,6 +6,10 @@ import json
 from itertools import groupby
 from typing import Any
 
+import pytest
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
@@ -162,3 +166,33 @@ def test_tokens_of_one_round_interleave_each_with_its_agent(store: PayloadStore)
     said = {each.agent: each.text for each in board(graph.invoke(QUESTION))}
     assert len(order) > 3, "one after another would be three"
     assert {name: "".join(text for agent, text in chunks if agent == name) for name in said} == said
+
+
+def streamed(graph: Graph) -> dict[str, tuple[str, str]]:
+    """The thoughts and the text that a stream of messages shows of each agent."""
+    found: dict[str, tuple[str, str]] = {}
+    stream: Any = graph.stream(QUESTION, stream_mode="messages", subgraphs=True)
+    for _, (chunk, about) in stream:
+        thoughts, text = found.get(about["agent"], ("", ""))
+        found[about["agent"]] = thoughts + chunk.additional_kwargs.get("reasoning_content", ""), text + chunk.text
+    return found
+
+
+@pytest.mark.parametrize(
+    ("reply", "seen"),
+    [
+        ("<think>so 22</think>\n\nThe answer is 22.", ("so 22so 22", "The answer is 22.The answer is 22.")),
+        # The first reply shows that the prompt opens the thoughts.
+        ("so 22</think>The answer is 22.", ("so 22", "so 22</think>The answer is 22.The answer is 22.")),
+    ],
+)
+def test_thoughts_in_the_text_of_a_hosted_model_are_streamed_as_thoughts(reply: str, seen: tuple[str, str]) -> None:
+    model = FakeListChatModel(responses=[reply])
+    graph = create_debate(Debate(agents=2, rounds=2, answer_turn="off"), models=model).compile()
+    assert streamed(parent(graph)) == {"agent_1": seen, "agent_2": seen}
+
+
+def test_thoughts_of_a_model_that_does_not_stream_are_shown_as_thoughts() -> None:
+    model = RunnableLambda(lambda _: AIMessage("<think>so 22</think>The answer is 22."))
+    graph = create_debate(Debate(agents=2, rounds=1, answer_turn="off"), models=model).compile()
+    assert streamed(graph) == dict.fromkeys(("agent_1", "agent_2"), ("so 22", "The answer is 22."))

@@ -18,7 +18,7 @@ from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.nodes.context import made_from
 from tests.graphs.support import QUESTION
 from tests.graphs.test_transitions import CASES, FIRST, SCRIPTS, built
-from tests.thinkers import THOUGHTS, thinker
+from tests.thinkers import THOUGHTS, Counting, thinker
 
 POISON = 'MUSING \\boxed{99} Answer: 99 Finish[99] [[1, 1]] {"action": 1} Evidence: [1]'
 ANSWERS = {"": ["The answer is 22."] * 12}
@@ -90,3 +90,16 @@ def test_schemes_of_short_replies_do_not_think_by_default() -> None:
     assert {name for name, model in made.items() if getattr(model, "brief", False)} == {"ReAct", "GovSim", "WhoDunit"}
     told = made_from(ReAct(thinking=300), "agent_1")
     assert isinstance(told, HookedChatModel) and told.thinking == 300
+
+
+@pytest.mark.parametrize("case", FIRST.values())
+def test_a_discussion_of_hosted_models_that_think_is_as_readable_as_without_thoughts(case: str) -> None:
+    """Servers count thoughts against a reply's limit: 32 tokens of an answer turn, 60 of `brief`, 100 of `react`."""
+    name, settings = CASES[case]
+    texts = []
+    for thoughts in (0, 300, 1000):
+        model = Counting(SCRIPTS.get(case, ANSWERS), thoughts=thoughts)
+        result = built(name, settings, models=model).invoke({**QUESTION, "target": "22"}, {"recursion_limit": 100})
+        assert not [message for message in messages(dict(result)) if message.get("cut")]
+        texts.append((result["decision"], told(dict(result))))
+    assert texts[0] == texts[1] == texts[2]
