@@ -122,7 +122,7 @@ class Message:
 
     @property
     def whole_text(self) -> str:
-        """The full text of a whole reply, which readers parse; empty if the reply was cut, so that it states nothing."""
+        """The full text of a whole reply, which readers parse; empty for one that was cut, which states nothing."""
         return "" if self.cut else self.full_text
 
     @property

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
-
-if TYPE_CHECKING:
-    from sottovoce.channels.message import Message
 
 Played = TypeVar("Played")
 
@@ -38,11 +35,6 @@ def read_game_file(path: Path | str, game: Callable[[JSONValue], Played], noun: 
         return game(content)
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from error
-
-
-def is_whole(message: Message) -> bool:
-    """Return whether a reply can state a number or action: it was not cut, or a format completed it."""
-    return not message.cut or bool(message.guided)
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:

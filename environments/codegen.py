@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from sottovoce.core.response_format import Form
-from sottovoce.environments import is_whole, trimmed
+from sottovoce.environments import trimmed
 from sottovoce.prompts.own import is_own, is_own_lead
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def scores(message: Message, judges: int) -> list[int] | None:
 
     Return None without such a list, or if two differ. Lists in blocks do not count.
     """
-    text = BLOCK.sub("", message.text) if is_whole(message) else ""
+    text = BLOCK.sub("", message.whole_text)
     *_, scored = [0, *(label.end() for label in HELP.finditer(text))]
     lists = {tuple(map(int, found.split(","))) for found in SCORES.findall(text, scored)}
     return [*lists.pop()] if [len(found) for found in lists] == [judges] else None
@@ -178,7 +178,7 @@ def ranks(message: Message, solutions: int) -> tuple[int, int] | None:
 
     Pairs after "Best:" count before others; two that differ are none. The caller falls back on a random pair.
     """
-    text = message.text if is_whole(message) else ""
+    text = message.whole_text
     pairs = set(BEST.findall(text) or RANKS.findall(text))
     first, second = (int(number) - 1 for number in pairs.pop()) if len(pairs) == 1 else (0, 0)
     return (first, second) if first != second and 0 <= min(first, second) <= max(first, second) < solutions else None

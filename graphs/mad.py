@@ -205,7 +205,7 @@ def judgement_form(builder: PromptBuilder, *, again: bool = False) -> str:
 def verdict(message: Message, question: Question) -> Verdict:
     """Read the moderator's answer; None if it is empty or there is no preference (both missing in the paper's code)."""
     names = (PREFERENCE, SIDE, REASON, ANSWER)
-    read = read_json("" if message.cut else message.text, names, may_be_empty=names)
+    read = read_json(message.whole_text, names, may_be_empty=names)
     if ANSWER not in read.values:
         return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
     undecided = re.match(r"\W*(no|none|neither|false)\b", read.values.get(PREFERENCE, "").lower())
@@ -217,7 +217,7 @@ def verdict(message: Message, question: Question) -> Verdict:
 
 def judgement(message: Message, question: Question) -> Verdict:
     """Read the judge's answer from its JSON object, else as in any reply."""
-    read = read_json("" if message.cut else message.text, (REASON, ANSWER), may_be_empty=(REASON,))
+    read = read_json(message.whole_text, (REASON, ANSWER), may_be_empty=(REASON,))
     if given := read.values.get(ANSWER):
         return _read_field(given, question)
     answer = kinds.reading(message, question).answer  # also of an object with the field "answer"

@@ -269,20 +269,20 @@ def selected(message: Message, offered: int, most: int) -> list[int] | None:
     They stand behind the last "Evidence:" that begins a line, or are the whole reply; remarks in parentheses do not
     count, and a line of anything else is none. "[No Found]" chooses none.
     """
-    text, marks = message.full_text, [*_MARK.finditer(message.full_text)]
+    text, marks = message.whole_text, [*_MARK.finditer(message.whole_text)]
     behind = re.sub(r"\([^()\n]{0,200}\)", "", text[marks[-1].end() :] if marks else text).strip()
     lines = (behind, behind.partition("\n")[0]) if marks else (behind,)
     line = next((line for line in lines if _CHOICE.fullmatch(line) or _NOTHING.fullmatch(line)), None)
-    if message.cut or line is None:
+    if line is None:
         return None
     return [number for number in dict.fromkeys(map(int, re.findall(r"\d+", line))) if number < offered][:most]
 
 
 def verdict(message: Message) -> bool | None:
     """Return a judge's verdict: its own [Yes] or [No], or a last line of that word; None without one, or with both."""
-    text = message.full_text.strip()
+    text = message.whole_text.strip()
     found = [*_VERDICT.finditer(text)] or [*_LAST.finditer(text)]
-    if message.cut or len({each[1].lower() for each in found}) != 1 or not is_own(text, found[-1].start()):
+    if len({each[1].lower() for each in found}) != 1 or not is_own(text, found[-1].start()):
         return None
     return found[-1][1].lower() == "yes"
 

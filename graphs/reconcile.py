@@ -130,8 +130,8 @@ def discuss_turns(
 
 def stated(message: Message, question: Question) -> Stated:
     """Read an agent's JSON; without it, an answer as in any reply. Fields that cannot be read are None."""
-    text, kind = "" if message.cut else message.text, kinds.kind_of(question)
-    read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
+    kind = kinds.kind_of(question)
+    read = read_json(message.whole_text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
     errors = [f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING]
     if ANSWER in read.missing:
         answer = kinds.reading(message, question).answer

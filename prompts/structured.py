@@ -24,7 +24,7 @@ TOKEN = re.compile(
     r"""|[^\s"'{}\[\],/#]+|\S""",
     re.DOTALL,
 )
-ESCAPE = re.compile(r"""\\(["\\/nrt]|u[0-9a-fA-F]{4})?""")
+ESCAPE = re.compile(r"""\\(["\\/n]|t(?!ext|imes|heta|au|an\b|o\b)|r(?!ight|ho)|u[0-9a-fA-F]{4})?""")
 """An escape of JSON, or a backslash of LaTeX, as in \\boxed and \\frac, which JSON would read as control characters."""
 PYTHON = {"True": "true", "False": "false", "None": "null"}
 DECODER = json.JSONDecoder(

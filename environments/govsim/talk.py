@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from sottovoce.environments import is_whole, trimmed
+from sottovoce.environments import trimmed
 from sottovoce.prompts.own import is_own, is_own_lead
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def read_limit(message: Message) -> str:
     The number may be followed by who or what it is for, but by nothing that changes it: "12.5", "10-12" and "10% of the
     lake" are asked for again.
     """
-    text = message.full_text
+    text = message.whole_text
     stated = {_stated(line[2]) for line in MARKER.finditer(text) if is_own(text, line.start(1))}
-    return stated.pop() if len(stated) == 1 and is_whole(message) else ""
+    return stated.pop() if len(stated) == 1 else ""
 
 
 def read_tons(message: Message) -> int | None:
@@ -103,7 +103,7 @@ def read_utterance(message: Message, present: Sequence[str]) -> Utterance:
         return next((label for label in labels if label.lastgroup == name and label.start() >= start), None)
 
     def value(label: re.Match[str] | None) -> str:
-        if label is None or not is_whole(message):
+        if label is None or message.cut:
             return ""
         end = next((after.start() for after in labels if after.start() > label.start()), len(reply))
         return reply[label.end() : end].strip(" \n.*_`#>")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sottovoce.core.response_format import Form
-from sottovoce.environments import is_whole
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.prompts.structured import Structured, read_objects
 
@@ -196,7 +195,7 @@ def located(
     even if one is malformed, are no action. A reply that was cut has none.
     """
     stated = dict[bool, dict[Action | Malformed, tuple[int, int]]]()
-    for said in read_objects(message.text if is_whole(message) else "", fields(role, wording)):
+    for said in read_objects("" if message.cut else message.text, fields(role, wording)):
         if said.values:
             marked = MARKED.search(message.text, max(0, said.span[0] - BEFORE), said.span[0]) is not None
             action = _Reader(said, game, wording, facts).action(VERBS[role])

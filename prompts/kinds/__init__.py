@@ -127,9 +127,7 @@ def _of_wording(question: str, has_target: bool) -> str:
 
 def reading(message: Message, question: Mapping[str, Any]) -> Reading:  # Any: see is_open
     """Read the answer that a reply to a question states, or that it consists of; one that was cut states nothing."""
-    if message.cut:
-        return ABSTENTION
-    return _read(message.full_text, kind_of(question), tuple(question.get("choices") or ()))
+    return _read(message.whole_text, kind_of(question), tuple(question.get("choices") or ()))
 
 
 def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -139,7 +137,7 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
 
 def boxed(message: Message) -> str | None:
     r"""Return what a reply states in boxes of its own, "the Orla" of `\boxed{\text{the Orla}}`; None without any."""
-    body = "" if message.cut else plain(message.full_text)
+    body = plain(message.whole_text)
     settled = _settled([(box, box.text.strip()) for box in own_boxes(body)], body, str.__eq__)
     return settled and settled[1]
 
