@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage
 
+from sottovoce.agents import chat_model
 from sottovoce.agents.ask import CUT, EMPTY, REFUSAL, STOPPED, THOUGHTS_ALONE, Ask
 from sottovoce.agents.convert import ABSURD, MOST_TEXT, TOO_LONG, ending, from_langchain, said, until
 from sottovoce.agents.hosted import failure, hosted, passes
@@ -249,6 +250,17 @@ def test_a_spent_quota_is_not_asked_again(server: Server) -> None:
     assert line.endswith("Error code: 429 - You exceeded your quota")
 
 
+async def test_an_application_s_loop_asks_with_the_same_bounds(server: Server) -> None:
+    server.says({"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}, status=429)
+    with pytest.raises(Exception, match="quota"):
+        await chat_model.reply(hosted("hosted:openai:mini"), ASK, Refused())
+    server.says(b" " * 1_000_000)
+    server.again = server.body
+    with pytest.raises(SottovoceError, match="no end within"):
+        await chat_model.reply(hosted("hosted:openai:mini"), ASK, Refused())
+    assert len(server.asked) == 2
+
+
 MODEL = {"message": "The model `mini` does not exist.", "type": "NotFoundError", "code": "model_not_found"}
 
 
@@ -414,6 +426,18 @@ def test_usage_is_counted_as_a_set_and_never_fails_a_reply(
         )
         message = asked(streaming=streaming)
         assert (message.text, message.stats, message.notes) == ("4", stats, notes), streaming
+
+
+def test_sums_so_far_in_the_pieces_of_a_stream_are_not_added_up(server: Server) -> None:
+    choice = {"index": 0, "delta": {"role": "assistant", "content": "4"}}
+    ends = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    chunks = [
+        {**ABOUT, "object": "chat.completion.chunk", "choices": [each], "usage": usage(written=30 + at, thought=30)}
+        for at, each in enumerate([choice] * 20 + [ends])
+    ]
+    server.says("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode(), **{"Content-Type": EVENTS})
+
+    assert asked(streaming=True).stats == COUNTED
 
 
 def test_tokens_of_a_stream_are_asked_for_unless_its_server_refuses_that(server: Server) -> None:
