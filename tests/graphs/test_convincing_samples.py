@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.reconcile import ReConcile, Sample, Samples, begin, read_samples, samples_for, stated
 from sottovoce.nodes.context import Contexts, RunContext
@@ -96,7 +97,7 @@ def test_a_sample_ends_in_the_json_that_is_asked_for(tmp_path: Path) -> None:
 
     (shown,) = samples_for(run_with(file(tmp_path, "a")), "agent_1")
 
-    found = stated(shown, question)
+    found = stated(Message("agent_1", 0, "answer", shown), question)
     assert (found.answer, found.confidence, found.error) == ("7", 1.0, "")
     assert shown.endswith("}")
 

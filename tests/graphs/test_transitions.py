@@ -71,7 +71,7 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
     "madra": {
         **{f"agent_{i}": ["Evidence: [0]", SAYS.format(20 + i)] * 2 for i in (1, 2)},
         "judge": ["[NO]", "They do: [Yes]"],
-        "summarizer": ["They say [22]."],
+        "summarizer": ["They say so. Answer: 22"],
     },
     "react": {
         "agent_1": [" Hm.\nAction 1: Search[Sève]", " It is 22.\nAction 3: Finish[22]"],
