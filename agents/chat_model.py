@@ -56,9 +56,9 @@ async def reply(
     if isinstance(model, HookedChatModel | ScriptedChatModel) and not is_observed(model, config):
         return await model.reply(ask)
     config = merge_configs(config, {"metadata": {**ask.place._asdict(), "asked": ask.asked}})
-    _, options = _call(model, ask)
+    messages, options = _call(model, ask)
     if is_hooked(model):
-        return await _replied(model, ask, config, options, refused, store)
+        return await _replied(model, ask, messages, config, options, refused, store)
     thinker, limit, usual = refused.thinker(model), ask.max_tokens or limit_of(model), most_thoughts(thinking or None)
     wish = thinking if ask.thinks or not (thinking or thinker.most_thoughts) else False
     fields = {} if wish is None else switch(model, wish) or {}
@@ -70,7 +70,7 @@ async def reply(
         inline = thoughts or markers  # stop strings would end the thoughts
         own = {name: value for name, value in options.items() if name != "stop" or not inline}
         sender, own = limited(called, own, limit + thoughts) if limit else (called, own)
-        return _replied(sender, ask, config, own, refused, store, markers)
+        return _replied(sender, ask, messages, config, own, refused, store, markers)
 
     first = await call(allowed)
     if not first.thoughts and not first.stats.get("tokens_thoughts"):
@@ -101,6 +101,7 @@ def _lacks_room(message: Message, limit: int) -> bool:
 async def _replied(
     model: BaseChatModel,
     ask: Ask,
+    messages: list[BaseMessage],
     config: RunnableConfig,
     options: dict[str, Keywords],
     refused: Refused,
@@ -108,7 +109,6 @@ async def _replied(
     markers: Own = None,
 ) -> Message:
     """Return the reply to one call, which is made again without what the server refuses."""
-    messages, _ = _call(model, ask)
     notes: list[str] = []
     while True:
         sender, sent = refused.sent(model, options)
