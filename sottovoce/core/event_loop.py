@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Literal, ParamSpec, TypeVar
 
 from sottovoce.core.errors import UsageError
@@ -21,6 +21,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 MOST_THREADS = 1024  # made when they are needed; asyncio's own limit is a few
+LOOK = 1.0  # seconds; on Windows a Ctrl-C is seen only between two waits
 FORKED = (
     "this process was forked from one that had used models before, and their threads and connections stay there; "
     "create worker processes by 'spawn' or 'forkserver', or use models only after the fork"
@@ -44,7 +45,7 @@ def wait(coroutine: Coroutine[object, object, T]) -> T:
     if _running() is loop:
         coroutine.close()
         raise RuntimeError("an act called a sync method of a model or graph; await the async one, or use a plain act")
-    tasks, ended = list[asyncio.Task[T]](), Future[None]()
+    tasks, ended = list[asyncio.Task[T]](), Event()
 
     def start() -> None:
         tasks.append(loop.create_task(coroutine))
@@ -52,21 +53,22 @@ def wait(coroutine: Coroutine[object, object, T]) -> T:
 
     def end(task: asyncio.Task[T]) -> None:
         _ = task.cancelled() or task.exception()  # read, or an interrupted wait's would be reported as lost
-        ended.set_result(None)
+        ended.set()
 
     def stop() -> None:
         if tasks:
             tasks[0].cancel()
         else:  # interrupted before it was to start
             coroutine.close()
-            ended.set_result(None)
+            ended.set()
 
     try:
         loop.call_soon_threadsafe(start)
-        ended.result()
+        while not ended.wait(LOOK):
+            pass
     except BaseException:
         loop.call_soon_threadsafe(stop)
-        ended.result()
+        ended.wait()
         raise
     return tasks[0].result()
 
