@@ -239,17 +239,14 @@ def _marked(edit: StateUpdate, snapshot: StateSnapshot) -> StateUpdate:
     if not isinstance(written, list):
         return edit
     known = {message.payload.sha256 for message in snapshot.values.get("board", []) if message.payload}
-    known |= {each["payload"]["sha256"] for task in snapshot.tasks for each in _said(task.result) if each["payload"]}
+    results = [task.result for task in snapshot.tasks if isinstance(task.result, dict)]
+    known |= {each["payload"]["sha256"] for result in results for each in result.get("board") or [] if each["payload"]}
     board = []
     for message in map(validated, written):
         changed = message.latent is not None and message.latent.sha256 not in known
         notes = dict.fromkeys((*message.notes, EXCHANGED) if changed else message.notes)
         board.append(replace(message, notes=tuple(notes)).to_dict())
     return edit._replace(values={**values, "board": board})
-
-
-def _said(result: Any) -> list[Any]:  # Any: as LangGraph has it
-    return result.get("board") or [] if isinstance(result, dict) else []
 
 
 def _opened(update: Update) -> Update:

@@ -82,12 +82,9 @@ class RunContext(Generic[AnySettings]):
         """Return an agent; one that is not in the settings, such as a summariser, has the first agent's model."""
         if name in self.agents:
             return self.agents[name]
-        return self.once(f"agent {name}", lambda: self._unlisted(name))
-
-    def _unlisted(self, name: str) -> Agent:
-        first = next((each for each in self.agents.values() if not each.person), None)
-        prompts = next(iter(self.agents.values())).prompts
-        return replace(first or next(iter(self.agents.values())), name=name, prompts=prompts)
+        first, *others = self.agents.values()
+        asked = next((each for each in (first, *others) if not each.person), first)
+        return self.once(f"agent {name}", lambda: replace(asked, name=name, prompts=first.prompts))
 
     def seed(self, state: Discussion, agent: str, act: str, attempt: int = 0) -> int:
         """Return a call's seed (63 bits), a digest of run, question and place; no global generator is used."""

@@ -116,15 +116,12 @@ def viewpoint_slots(
     ]
     if silent := abstaining(votes):
         held.append((None, silent))
-    return [
-        (_line(builder, answer, agents), [(references or {})[name] for name in agents[:most] if references])
-        for answer, agents in held
-    ]
-
-
-def _line(builder: PromptBuilder, answer: str | None, agents: Sequence[str]) -> str:
-    count, answer = len(agents), answer and without_marks(answer)
-    return words(builder.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))
+    slots = list[tuple[str, list[MessageRef]]]()
+    for answer, agents in held:
+        about = {"number": number(len(agents)), "count": len(agents), "answer": answer and without_marks(answer)}
+        line = words(builder.prompts.render("shared/viewpoint", **about))
+        slots.append((line, [references[name] for name in agents[:most]] if references else []))
+    return slots
 
 
 def took(vote: Mapping[str, JSONValue]) -> str:

@@ -19,7 +19,7 @@ from sottovoce.nodes.hearing import carries_all, escalated, escalates, hearing, 
 from sottovoce.nodes.probes import donated, is_probed, with_donors
 from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import NOTE, Discussion, Intervened, Update, attempt_of, current_messages, moment
+from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_messages, moment
 from sottovoce.nodes.watch import redrawn
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds.words import LONGEST
@@ -264,12 +264,9 @@ async def _replied(state: Discussion, agent: Agent, ask: Ask) -> Message:
     texts = state.get("pending", {}).get(node, {}).get("written", {})
     if ask.act in texts and not ask.asked:
         return replace(person.from_text(ask, texts[ask.act]), order=agent.order)
-    handed = [each["why"] for each in state.get("interventions", []) if _hands_over(each, agent)]
+    interventions = [each for each in state.get("interventions", []) if each["agent"] == agent.name]
+    handed = [each["why"] for each in interventions if each["what"] == HUMAN]
     return await (replace(agent, person=handed[0]) if handed and not agent.person else agent).reply(ask)
-
-
-def _hands_over(intervention: Intervened, agent: Agent) -> bool:
-    return (intervention["what"], intervention["agent"]) == (HUMAN, agent.name)
 
 
 def lacks_answer(question: Question) -> Validate:
