@@ -187,7 +187,7 @@ def from_langchain(reply: AIMessage, ask: Ask, markers: Own = None) -> Message:
     ref, begun, (tokens, absurd) = reply.additional_kwargs.get(PAYLOAD), words(ask.prefill), usage_of(reply)
     thoughts, text = map(encodable, said(reply, markers))
     spoken, ended = reply.additional_kwargs.get("thoughts_payload"), None if ref else until(text, ask.stop, begun)
-    cut = ending(reply.response_metadata, tools=bool(ask.tools)) if ended is None else ""
+    cut = why_cut(reply.response_metadata, tools=bool(ask.tools)) if ended is None else ""
     if ended is None:
         ended = text if ref else text.removeprefix(begun)  # a hosted model may repeat it
         cut = TOO_LONG if max(len(reply.text), len(thoughts)) > MOST_TEXT else cut
@@ -206,12 +206,12 @@ def from_langchain(reply: AIMessage, ask: Ask, markers: Own = None) -> Message:
     )
 
 
-def ending(about: Mapping[str, Untyped], *, tools: bool = False) -> str | None:
+def why_cut(about: Mapping[str, Untyped], *, tools: bool = False) -> str | None:
     """Return the note on a reply that is not whole, by its `response_metadata`; "" if it is whole, None if unknown.
 
     A merged stream repeats the reason if several of its chunks have one: "stopstop".
 
-    >>> ending({"finish_reason": "STOP"}), ending({"stop_reason": "max_tokens"}), ending({"done_reason": "banana"})
+    >>> why_cut({"finish_reason": "STOP"}), why_cut({"stop_reason": "max_tokens"}), why_cut({"done_reason": "banana"})
     ('', 'cut at the token limit', 'stopped by its server: "banana"')
     """
     details = about.get("incomplete_details")  # of OpenAI's Responses: more precise than its status "incomplete"
@@ -236,12 +236,12 @@ def _among(reason: str, known: Set[str]) -> bool:
     return re.fullmatch(f"(?:{'|'.join(sorted(known))})+", reason.casefold()) is not None
 
 
-def until(text: str, stop: Iterable[str], begun: str = "") -> str | None:
+def until(text: str, stop: Iterable[str], prefill: str = "") -> str | None:
     """Return a text behind its prefill up to the first of the strings that end it; None if it has none of them.
 
     Empty lines before the first word end nothing, and are left out.
     """
-    text = EMPTY_LINES.sub("", EMPTY_LINES.sub("", text).removeprefix(begun))
+    text = EMPTY_LINES.sub("", EMPTY_LINES.sub("", text).removeprefix(prefill))
     start = len(text) - len(text.lstrip())
     ends = [at for each in stop if each and (at := text.find(each, start)) >= 0]
     return text[: min(ends)] if ends else None
@@ -280,7 +280,7 @@ def said(reply: AIMessage, markers: Own = None) -> Said:
     """
     fields = [reply.additional_kwargs.get(name) for name in (REASONING, "reasoning", "reasoning_details")]
     blocks = reply.content if isinstance(reply.content, list) else []
-    given = [_thought(each) for each in fields]
+    given = [next(filter(None, map(_thought, fields)), "")]  # routers repeat a text in its details
     given += [_thought(each) for each in blocks if isinstance(each, dict) and each.get("type") in THOUGHT_BLOCKS]
     text = str(reply.text)[:MOST_TEXT]
     if PAYLOAD in reply.additional_kwargs:  # a local reply was split when its tokens were

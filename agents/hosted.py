@@ -26,7 +26,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr, ValidationError
 
 from sottovoce.agents.ask import EMPTY, REFUSAL, THOUGHTS_ALONE
-from sottovoce.agents.convert import ABSURD, REASONING, ending, is_count, said
+from sottovoce.agents.convert import ABSURD, REASONING, is_count, said, why_cut
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.response_format import Form
@@ -135,7 +135,7 @@ def _remarks(reply: AIMessage) -> list[str]:
     if said(reply).text.strip():
         return []
     thought = any(more.get(name) for name in (REASONING, "reasoning", "reasoning_details"))
-    return [THOUGHTS_ALONE if thought and not ending(reply.response_metadata) else EMPTY]
+    return [THOUGHTS_ALONE if thought and not why_cut(reply.response_metadata) else EMPTY]
 
 
 def note_model(model: BaseChatModel, error: Exception) -> None:

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage
 
 from sottovoce.agents import chat_model
 from sottovoce.agents.ask import CUT, EMPTY, REFUSAL, STOPPED, THOUGHTS_ALONE, Ask
-from sottovoce.agents.convert import ABSURD, MOST_TEXT, TOO_LONG, ending, from_langchain, said, until
+from sottovoce.agents.convert import ABSURD, MOST_TEXT, TOO_LONG, from_langchain, until, why_cut
 from sottovoce.agents.hosted import failure, hosted, passes
 from sottovoce.agents.parameters import UNNAMED, Refused
 from sottovoce.channels.message import Message, Turn
@@ -148,14 +148,14 @@ def stopped(reason: str) -> str:
     ],
 )
 def test_a_reply_is_whole_only_if_its_server_says_so(about: dict[str, Any], note: str | None) -> None:
-    assert ending(about) == note
+    assert why_cut(about) == note
 
     message = from_langchain(AIMessage("Answer: 4", response_metadata=about), ASK)
     assert (message.cut, message.notes) == (bool(note), (note,) if note else ())
 
 
 def test_a_call_of_a_tool_ends_a_reply_only_if_it_was_asked_for() -> None:
-    assert ending({"stop_reason": "tool_use"}, tools=True) == "" != ending({"stop_reason": "tool_use"})
+    assert why_cut({"stop_reason": "tool_use"}, tools=True) == "" != why_cut({"stop_reason": "tool_use"})
 
 
 @each_row("streaming", [(False,), (True,)])
@@ -376,7 +376,8 @@ def test_details_of_thoughts_are_kept(server: Server, streaming: bool) -> None:
             finish_reason="stop",
         )
     else:
-        server.replies({"content": "4", "reasoning": "2 + 2", "reasoning_details": DETAILS}, finish_reason="stop")
+        pieces = [{**DETAILS[0], "text": text} for text in ("2 ", "+ 2")]
+        server.replies({"content": "4", "reasoning": "2 + 2", "reasoning_details": pieces}, finish_reason="stop")
 
     message = asked(streaming=streaming)
 
@@ -384,7 +385,7 @@ def test_details_of_thoughts_are_kept(server: Server, streaming: bool) -> None:
     if not streaming:
         reply = hosted("hosted:openai:mini").invoke("2 + 2?")
         assert isinstance(reply, AIMessage)
-        assert reply.additional_kwargs["reasoning_details"] == DETAILS and said(reply).thoughts == "2 + 2"
+        assert reply.additional_kwargs["reasoning_details"] == pieces
 
 
 def usage(read: object = 100, written: object = 50, cached: object = 40, thought: object = 30) -> dict[str, Any]:
