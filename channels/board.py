@@ -64,7 +64,11 @@ class Board(BaseChannel[list[Message], JSONValue, Wire]):
 
     def checkpoint(self) -> Wire:
         """Return the messages as plain JSON, in order."""
-        return [_without_summaries(message) for message in self.get()]
+        wire = [message.to_dict() for message in self.get()]
+        for data in wire:  # savers store every message many times, and summaries can be recomputed
+            for ref in filter(None, (data.get(name) for name in ("payload", *RARE_REFS))):
+                del ref["summary"]
+        return wire
 
     def from_checkpoint(self, checkpoint: Wire | Untyped) -> Self:
         """Return a board with the messages of a checkpoint."""
@@ -101,7 +105,8 @@ class Board(BaseChannel[list[Message], JSONValue, Wire]):
 
     def _add(self, message: Message) -> None:
         """Add a message unless an equal one exists: rounding may change the payload of a repeated step."""
-        message = _marked(message)
+        if message.payload is not None and message.latent is None and EDITED not in message.notes:
+            message = replace(message, notes=(*message.notes, EDITED), cut=False)
         first = self._messages.setdefault(message.place, message)
         if (first.text, first.source) != (message.text, message.source):
             raise BoardConflict(
@@ -127,20 +132,6 @@ def _messages(value: Untyped) -> list[Message]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise RequestError(f"the board got {shortened(repr(value))}; expected messages, as the state shows them")
     return [validated(message) for message in value]
-
-
-def _without_summaries(message: Message) -> JSON:
-    """Return a message's JSON without the summaries, which can be recomputed: savers store every message many times."""
-    data = message.to_dict()
-    for ref in filter(None, (data.get(name) for name in ("payload", *RARE_REFS))):
-        del ref["summary"]
-    return data
-
-
-def _marked(message: Message) -> Message:
-    """Return the message, with a note if its text was edited after it was spoken."""
-    edited = message.payload is not None and message.latent is None and EDITED not in message.notes
-    return replace(message, notes=(*message.notes, EDITED), cut=False) if edited else message
 
 
 class RemovableValue(LastValue[AnyState]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from threading import Lock
@@ -110,11 +110,15 @@ def read_rows(payload: Payload, mean_rows: torch.Tensor, places: Sequence[int], 
     """Return the rows (m, E) that the hearer reads at some places of a message, from its `mean_rows` (n, E + 1)."""
     crosses = crossing(mean_rows, payload.spans)
     parts = [mean_rows.new_empty(0, mean_rows.shape[1] - 1)]
-    for run in _runs(places, crosses):
+    # Maximal runs of adjacent positions that are all read as means or all as words.
+    for _, same in groupby(enumerate(places), lambda item: (item[1] - item[0], crosses[item[1]])):
+        run = [place for _, place in same]
         if crosses[run[0]]:
             parts.append((mean_rows[run, :-1].float() / mean_rows[run, -1:].float()).to(mean_rows))
         else:
-            parts.append(_words(payload, run, hearer).to(mean_rows))
+            start, end = payload.spans[run[0]][0], payload.spans[run[-1]][1]
+            ids = hearer.chat.ids(payload.label.text[start:end], plain=True)  # special tokens are ordinary characters
+            parts.append(hearer.table.rows[list(ids)].to(mean_rows))
     return torch.cat(parts)
 
 
@@ -172,19 +176,6 @@ def _table(pairs: Mapping[int, int], height: int, hearer: Table, key: str) -> Br
     rows[ours, :-1] = hearer.rows[torch.tensor(list(pairs.values()), device=rows.device)]
     rows[ours, -1] = 1
     return BridgedTable(rows, key)
-
-
-def _runs(places: Sequence[int], crosses: Sequence[bool]) -> Iterator[list[int]]:
-    """Yield the places in maximal runs of adjacent positions that are all read as means or all as words."""
-    for _, run in groupby(enumerate(places), lambda item: (item[1] - item[0], crosses[item[1]])):
-        yield [place for _, place in run]
-
-
-def _words(payload: Payload, run: Sequence[int], hearer: LoadedModel) -> torch.Tensor:
-    """Return a run's text as rows of the hearer's tokens; special tokens in it are ordinary characters."""
-    start, end = payload.spans[run[0]][0], payload.spans[run[-1]][1]
-    ids = hearer.chat.ids(payload.label.text[start:end], plain=True)
-    return hearer.table.rows[list(ids)]
 
 
 def _refusal(speaker: LoadedModel, hearer: LoadedModel, why: str) -> ProtocolError:

@@ -157,9 +157,8 @@ class Cipher(Protocol):
         options = self.options
         if options.partial is None:
             return None
-        threshold = THRESHOLDS[options.partial.removesuffix("_reversed")]
-        if options.threshold is not None:
-            threshold = options.threshold
+        usual = THRESHOLDS[options.partial.removesuffix("_reversed")]
+        threshold = usual if options.threshold is None else options.threshold
         return Weights(
             options.partial, threshold, options.partial_at, self.rules.true_one_hot, self.rules.max_at_threshold
         )

@@ -23,7 +23,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, deserialize
@@ -35,7 +35,6 @@ from sottovoce.core.validation import first_wrong, shown
 
 if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models needs none
     import torch
-    from numpy.typing import NDArray
 
     from sottovoce.models import LoadedModel, Table
 
@@ -224,17 +223,14 @@ def entropies(data: bytes) -> list[tuple[Span, float]]:
         tensors = dict(deserialize(data))  # type: ignore[no-untyped-call]
         if "entropy" not in tensors:
             return []
-        spans, values = (_array(tensors[name]) for name in ("spans", "entropy"))
+        import numpy as np  # late: a command's help does not need it
+
+        found = (tensors["spans"], tensors["entropy"])
+        spans, values = (np.frombuffer(each["data"], DTYPES[each["dtype"]]) for each in found)
         pairs = map(tuple, spans.reshape(-1, 2).tolist())
         return list(zip(pairs, values.tolist(), strict=True))
     except (ValueError, KeyError, SafetensorError) as error:
         raise PayloadError(f"not a payload file ({len(data)} bytes): {error}; expected safetensors") from error
-
-
-def _array(tensor: Mapping[str, Any]) -> NDArray[Any]:  # Any: as safetensors has tensors, and of any type
-    import numpy as np  # late: a command's help does not need it
-
-    return np.frombuffer(tensor["data"], DTYPES[tensor["dtype"]])
 
 
 def degeneration(payload: Payload) -> tuple[str, ...]:

@@ -302,21 +302,16 @@ class Protocol:
 
     def _with_reference(self, prompt: Prompt, reference: MessageRef, loaded: LoadedModel, load: Load) -> Prompt:
         """Return the prompt followed by a message; its keys and values go before the prompt if it hands over any."""
-        prompt = prompt.with_encoded(*self._encode_reference(reference, loaded, load))
-        if not self.hands_over or reference.own or reference.plain:
-            return prompt
         heard = self._read_payload(reference, loaded, load)
-        before = None if heard is None else self.encode_before(reference, heard, loaded)
-        return prompt if before is None else prompt.with_front(before, every_first=self.rules.every_first)
-
-    def _encode_reference(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Encoded:
-        heard = self._read_payload(reference, loaded, load)
-        if heard is None:
-            return in_words(reference.body, loaded), ()
-        shared = heard.label.vocabulary == loaded.vocabulary_key
+        shared = heard is not None and heard.label.vocabulary == loaded.vocabulary_key
+        if heard is None or (reference.plain and not shared):
+            return prompt.with_encoded(in_words(reference.body, loaded))
         if reference.plain:
-            return payload_ids(reference, heard) if shared else in_words(reference.body, loaded), ()
-        return (self.encode_message if shared else self.encode_across_vocabularies)(reference, heard, loaded)
+            return prompt.with_encoded(payload_ids(reference, heard))
+        encode = self.encode_message if shared else self.encode_across_vocabularies
+        prompt = prompt.with_encoded(*encode(reference, heard, loaded))
+        before = self.encode_before(reference, heard, loaded) if self.hands_over and not reference.own else None
+        return prompt if before is None else prompt.with_front(before, every_first=self.rules.every_first)
 
     def _read_payload(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
         """Return the payload of a message as it is heard, under the probe of the options; None for words alone."""

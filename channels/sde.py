@@ -38,8 +38,8 @@ class SDE(Protocol):
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         """Require the same weights on both sides, or with `allow_other_weights` the same vocabulary and shape."""
-        self._check_states(speaker)
-        self._check_states(hearer)
+        for model in (speaker, hearer):
+            _check_states(self.name, model)
         if speaker.weights_key == hearer.weights_key:
             return None
         same_shape = (speaker.layers, speaker.network.hidden) == (hearer.layers, hearer.network.hidden)
@@ -55,7 +55,7 @@ class SDE(Protocol):
 
     def to_record(self, loaded: LoadedModel) -> Record:
         """Record the states of the chosen layers too."""
-        self._check_states(loaded)
+        _check_states(self.name, loaded)
         return replace(super().to_record(loaded), layers=self._layers(loaded), final_norm=self.rules.normed_last_state)
 
     def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
@@ -76,15 +76,6 @@ class SDE(Protocol):
 
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)
-
-    def _check_states(self, loaded: LoadedModel) -> None:
-        """Refuse a model whose layers have several states at each position."""
-        if (found := streams(loaded.model)) > 1:
-            raise ProtocolError(
-                f"{self.name} reads and changes one state at each position, but the layers of {loaded.name!r} "
-                f"return {found}",
-                "use nl",
-            )
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
         return loaded.latent_layers(self.options.layers)
@@ -129,12 +120,7 @@ class Graft(Protocol):
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         """Require models with one state at each position; widths, depths and vocabularies may differ."""
         for model in (speaker, hearer):
-            if (found := streams(model.model)) > 1:
-                raise ProtocolError(
-                    f"graft reads and changes one state at each position, but the layers of {model.name!r} return "
-                    f"{found}",
-                    "use nl",
-                )
+            _check_states(self.name, model)
             self._layers(model)
             self._layer(model, self.options.layer_to)
         told = "with the state of the prompt's last position, which comes from all that the sender was told"
@@ -178,3 +164,12 @@ class Graft(Protocol):
 
     def _origin(self, reply: Reply) -> str:
         return "the prompt"
+
+
+def _check_states(name: str, loaded: LoadedModel) -> None:
+    """Refuse a model whose layers have several states at each position."""
+    if (found := streams(loaded.model)) > 1:
+        raise ProtocolError(
+            f"{name} reads and changes one state at each position, but the layers of {loaded.name!r} return {found}",
+            "use nl",
+        )
