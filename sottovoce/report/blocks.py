@@ -118,7 +118,12 @@ def rounds(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Block]:
     }
     for when in sorted(by_time.keys() | levels.keys() | resets.keys()):
         if when in levels:
-            yield _level(levels[when], run.levels)
+            level = levels[when]
+            before = next(lower.groups for lower in reversed(run.levels) if lower.level == level.level - 1)
+            sent = {name: f"{name} represents {', '.join(group)}" for group in before for name in group}
+            groups = ("; ".join(sent.get(name, name) for name in group) for group in level.groups)
+            lines = (Line(one_line(f"group {at}: {group}")) for at, group in enumerate(groups, 1))
+            yield Block(f"Level {level.level + 1}", lines=tuple(lines))
         for block in _round(run, by_time.get(when, []), counts.get(when, [])):
             yield replace(block, prompts=_prompts(run, block.messages)) if prompts else block
         if reset := resets.get(when):
@@ -147,14 +152,6 @@ def _prompts(run: DiscussionRecord, messages: Sequence[Message]) -> dict[Place, 
         turns = [line for role, text in prompt.turns for line in (Line(f"{role}:", "aside"), Line(text))]
         lines.setdefault(prompt.place[:-1], []).extend([head, *turns])
     return {message.place: tuple(lines[message.place[:-1]]) for message in messages if message.place[:-1] in lines}
-
-
-def _level(level: Level, levels: Sequence[Level]) -> Block:
-    before = next(lower.groups for lower in reversed(levels) if lower.level == level.level - 1)
-    sent = {name: f"{name} represents {', '.join(group)}" for group in before for name in group}
-    groups = enumerate(level.groups, 1)
-    lines = [f"group {at}: {'; '.join(sent.get(name, name) for name in group)}" for at, group in groups]
-    return Block(f"Level {level.level + 1}", lines=tuple(map(Line, map(one_line, lines))))
 
 
 def facts(run: DiscussionRecord) -> Iterator[str]:

@@ -130,14 +130,12 @@ class Table(NamedTuple):
 
 def comparison_of(runs: Mapping[str, Run], against: Against = None) -> Comparison:
     """Compare the runs in which a discussion ended, with notes on matched runs."""
-    return compare(ended(runs), against, [*budget_notes(runs), *_uncounted(runs)])
-
-
-def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
+    notes = list(budget_notes(runs))
     for name, run in runs.items():
-        values = [str(value) for value in run.manifest.settings.values()]
+        values = map(str, run.manifest.settings.values())
         if encoders := [value for value in values if value.startswith(ENCODED)]:
-            yield f"`{name}`: its FLOPs do not include the encoder of {', '.join(encoders)}."
+            notes.append(f"`{name}`: its FLOPs do not include the encoder of {', '.join(encoders)}.")
+    return compare(ended(runs), against, notes)
 
 
 def waiting(runs: Mapping[str, Run]) -> list[str]:
@@ -289,10 +287,9 @@ def carried_table(experiment: Experiment, rows: Sequence[Carried]) -> Table:
     noun, _ = experiment.axis
     gain = [f"{noun or 'right'} per kB"] * bool(experiment.floor)
     headings = ["row", "point", "right", "95 %", "bytes a message", "positions", "seconds, in parallel", *gain]
-    return Table(tuple(headings), tuple(_cells(row)[: len(headings)] for row in rows))
-
-
-def _cells(row: Carried) -> tuple[str, ...]:
-    numbers = (row.message_bytes, row.computed, row.seconds, row.per_kilobyte)
-    shown = ("" if number is None else figure(number) for number in numbers)
-    return (f"`{one_line(row.row)}`", row.point, *share_cells(row.right), *shown)
+    lines = []
+    for row in rows:
+        numbers = (row.message_bytes, row.computed, row.seconds, row.per_kilobyte)[: 3 + len(gain)]
+        shown = ("" if number is None else figure(number) for number in numbers)
+        lines.append((f"`{one_line(row.row)}`", row.point, *share_cells(row.right), *shown))
+    return _table(headings, lines)

@@ -10,7 +10,7 @@ from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.graphs import scheme
-from sottovoce.nodes.decide import Viewpoint, abstaining, took, viewpoints
+from sottovoce.nodes.decide import abstaining, took, viewpoints
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.prompts.kinds import KINDS, declines, kind_of
@@ -87,9 +87,17 @@ def last_attempts(messages: Sequence[Message]) -> list[Message]:
 
     The text of an answer turn is among the notes of its reply.
     """
-    acts = by_act(messages)
-    spoken = latest(each for each in messages if each.asked != "answer")
-    return [_with_notes(message, acts[message.place[:-1]]) for message in spoken]
+    acts, replies = by_act(messages), []
+    for message in latest(each for each in messages if each.asked != "answer"):
+        of_act = acts[message.place[:-1]]
+        before = [each for each in of_act if each.attempt < message.attempt and each.asked != "answer"]
+        earlier = "; ".join(note for each in before for note in each.notes)
+        which = "first attempt" if len(before) == 1 else "earlier attempts"
+        notes = [*([f"{which}: {earlier}"] if earlier else []), *message.notes]
+        for turn in (each for each in of_act if each.asked == "answer" and each.attempt > message.attempt):
+            notes += [f'it says "{shortened(turn.text)}"', *(note for note in turn.notes if note not in notes)]
+        replies.append(replace(message, notes=tuple(notes)))
+    return replies
 
 
 def intervention(intervened: Intervened, detail: str = "") -> str:
@@ -105,25 +113,16 @@ def by_act(messages: Iterable[Message]) -> Mapping[tuple[object, ...], list[Mess
     return acts
 
 
-def _with_notes(message: Message, of_act: Sequence[Message]) -> Message:
-    """Return a reply with the notes of its act; `of_act` has all messages of the act."""
-    before = [each for each in of_act if each.attempt < message.attempt and each.asked != "answer"]
-    earlier = "; ".join(note for each in before for note in each.notes)
-    which = "first attempt" if len(before) == 1 else "earlier attempts"
-    notes = [*([f"{which}: {earlier}"] if earlier else []), *message.notes]
-    for turn in (each for each in of_act if each.asked == "answer" and each.attempt > message.attempt):
-        notes += [f'it says "{shortened(turn.text)}"', *(note for note in turn.notes if note not in notes)]
-    return replace(message, notes=tuple(notes))
-
-
 RAW = 80  # characters of an unreadable answer's end
 
 
 def count(round: int, votes: Sequence[Vote], question: Question) -> list[str]:
     """Return the votes of a round by answer: in one line, or a line for each answer if votes have weights."""
-    views = sorted(viewpoints(votes, question), key=lambda view: (-view.weight, view.order))
-    weighed = any("weight" in cast for cast in votes)
-    answers = [_view_in_words(view, weighed=weighed) for view in views]
+    weighed, answers = any("weight" in cast for cast in votes), []
+    for view in sorted(viewpoints(votes, question), key=lambda view: (-view.weight, view.order)):
+        holders = ", ".join(f"{cast['agent']}{_sureness(cast)}" for cast in view.votes)
+        text = f"{brief(view.answer)} ×{len(view.votes)}"
+        answers.append(f"{text}, weight {view.weight:g}: {holders}" if weighed else f"{text} ({holders})")
     if silent := abstaining(votes):
         answers.append(f"{'abstains' if len(silent) == 1 else 'abstain'}: {', '.join(silent)}")
     head = f"Vote after round {round + 1}:"
@@ -183,12 +182,6 @@ def verdict(run: DiscussionRecord) -> str | None:
     if decision["rule"] == "average" or decision["score"] not in (0, 1):
         return f"score {decision['score']:.2f}: share of agents that say {one_line(target)}"
     return f"{'right' if decision['score'] == 1 else 'wrong'}: the answer is {one_line(target)}"
-
-
-def _view_in_words(view: Viewpoint, *, weighed: bool) -> str:
-    holders = ", ".join(f"{cast['agent']}{_sureness(cast)}" for cast in view.votes)
-    answer = f"{brief(view.answer)} ×{len(view.votes)}"
-    return f"{answer}, weight {view.weight:g}: {holders}" if weighed else f"{answer} ({holders})"
 
 
 def _sureness(cast: Vote) -> str:

@@ -18,7 +18,7 @@ from sottovoce.core.any_types import JSON
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import question_id
 from sottovoce.report.describe import verdict
-from sottovoce.runs.record import DiscussionRecord, Result, Results
+from sottovoce.runs.record import DiscussionRecord, Result
 from sottovoce.runs.run import Run
 
 VERSION = 2
@@ -34,6 +34,17 @@ def inspect_log(run: Run) -> str:
     records = [record for record in run.records.values() if record.status in ("done", "failed")]
     results = run.results()
     usage = _usage_by_model(call for record in records for call in _calls(record))
+    scores = [
+        {
+            "name": name,
+            "scorer": SCORER,
+            "scored_samples": len(known),
+            "unscored_samples": len(results) - len(known),
+            "metrics": {"mean": {"name": "mean", "value": fmean(known.values())}},
+        }
+        for name, known in {SCORER: results.scores(), **results.measures}.items()
+        if known
+    ]
     log = {
         "version": VERSION,
         "status": STATUS[run.status],
@@ -46,7 +57,7 @@ def inspect_log(run: Run) -> str:
         "results": {
             "total_samples": len(run.records),
             "completed_samples": sum(record.status == "done" for record in records),
-            "scores": _scores(results),
+            "scores": scores,
         },
         "stats": {"started_at": run.manifest.started, "completed_at": "", "model_usage": usage},
         "samples": [_sample(run, record, result) for record, result in zip(records, results, strict=True)],
@@ -78,20 +89,6 @@ def _spec(run: Run) -> JSON:
             "models": {agent: model.model_dump() for agent, model in manifest.models.items()},
         },
     }
-
-
-def _scores(results: Results) -> list[JSON]:
-    return [
-        {
-            "name": name,
-            "scorer": SCORER,
-            "scored_samples": len(known),
-            "unscored_samples": len(results) - len(known),
-            "metrics": {"mean": {"name": "mean", "value": fmean(known.values())}},
-        }
-        for name, known in {SCORER: results.scores(), **results.measures}.items()
-        if known
-    ]
 
 
 def _sample(run: Run, record: DiscussionRecord, result: Result) -> JSON:
@@ -155,6 +152,7 @@ def _events(run: Run, record: DiscussionRecord) -> Iterator[JSON]:
     common = {"timestamp": run.manifest.started, "working_start": 0.0}
     for model, message in _calls(record):
         span = "/".join(map(str, message.place))
+        stop = ("max_tokens" if CUT in message.notes else "unknown") if message.cut else "stop"
         yield {"event": "span_begin", "id": span, "name": message.agent, "type": "agent", "span_id": span, **common}
         yield {
             "event": "model",
@@ -167,7 +165,7 @@ def _events(run: Run, record: DiscussionRecord) -> Iterator[JSON]:
             "config": {"temperature": message.stats.get("temperature")},
             "output": {
                 "model": model,
-                "choices": [{"message": _message(message), "stop_reason": _stop_reason(message)}],
+                "choices": [{"message": _message(message), "stop_reason": stop}],
                 "usage": _usage([message]),
             },
             **common,
@@ -190,10 +188,6 @@ def _usage_by_model(calls: Iterable[tuple[str, Message]]) -> JSON:
     for model, message in calls:
         messages.setdefault(model, []).append(message)
     return {model: usage for model, of_model in messages.items() if (usage := _usage(of_model))}
-
-
-def _stop_reason(message: Message) -> str:
-    return ("max_tokens" if CUT in message.notes else "unknown") if message.cut else "stop"
 
 
 def _usage(messages: Sequence[Message]) -> JSON | None:

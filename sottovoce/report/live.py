@@ -215,8 +215,14 @@ class Live:
         """Return the names that the form offers: schemes that ask a question, protocols, and models that are here."""
         from sottovoce.models.sources import CATALOGUE, is_pulled  # late: torch
 
+        schemes = []
+        for name in SCHEMES:
+            with suppress(SottovoceError):  # a package that is broken
+                record = scheme(name)
+                if record.games is None and not record.settings().needs():
+                    schemes.append(record.command)
         models = ["bundled", *(name for name, each in CATALOGUE.items() if each.speaks and is_pulled(name))]
-        return {"schemes": _askable(), "protocols": PROTOCOLS.names(), "models": models}
+        return {"schemes": schemes, "protocols": PROTOCOLS.names(), "models": models}
 
     def start(self, request: Request) -> int:
         """Start a run, and return its number in the list; it goes on in a thread.
@@ -271,13 +277,3 @@ def _unread(folder: Path) -> JSON:
         return about_run(folder.name, read_manifest(folder), status)
     except (OSError, SottovoceError) as error:
         return {"name": folder.name, "about": one_line(str(error)), "status": "damaged"}
-
-
-def _askable() -> list[str]:
-    names = []
-    for name in SCHEMES:
-        with suppress(SottovoceError):  # a package that is broken
-            record = scheme(name)
-            if record.games is None and not record.settings().needs():
-                names.append(record.command)
-    return names

@@ -7,7 +7,7 @@ from html import escape
 from io import StringIO
 
 from langchain_core.messages import BaseMessage
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -29,21 +29,21 @@ FOLDED = 20
 def html(result: object) -> str:
     """Return a run's results, a discussion, a decision or messages as HTML."""
     if isinstance(result, RunResults):
-        folded = "".join(map(_folded, result.records[:FOLDED]))
+        folded = ""
+        for record in result.records[:FOLDED]:
+            title = escape(shortened(f"{question_id(record.question)}: {record.question['question']}"))
+            folded += f"<details><summary>{title}</summary>{html(record)}</details>"
         return _drawn(_table(result.records)) + folded
     if isinstance(result, DiscussionRecord):
         console = _console()
         transcript.print_run(console, result)
         return _exported(console)
     if isinstance(result, Mapping):
-        return _drawn(_decision(result))
+        votes = [f"{vote['agent']}: {vote['answer'] or 'no answer'}" for vote in result.get("votes", [])]
+        answer = Text(steady(result.get("answer") or "no answer"), "bold")
+        return _drawn(answer, Text(steady(result.get("why", ""))), *(Text(steady(vote), "dim") for vote in votes))
     assert isinstance(result, Sequence), "no other type has `_repr_html_`"
     return _drawn(*map(_panel, result))
-
-
-def _folded(record: DiscussionRecord) -> str:
-    title = escape(shortened(f"{question_id(record.question)}: {record.question['question']}"))
-    return f"<details><summary>{title}</summary>{html(record)}</details>"
 
 
 def _table(records: Sequence[DiscussionRecord]) -> Table:
@@ -56,12 +56,6 @@ def _table(records: Sequence[DiscussionRecord]) -> Table:
         cells = [question_id(record.question), str(record.seed), answer, result.target or ""]
         table.add_row(*map(Text, [*cells, "" if result.score is None else figure(result.score)]))
     return table
-
-
-def _decision(decision: Mapping[str, Untyped]) -> Group:
-    votes = [f"{vote['agent']}: {vote['answer'] or 'no answer'}" for vote in decision.get("votes", [])]
-    answer = Text(steady(decision.get("answer") or "no answer"), "bold")
-    return Group(answer, Text(steady(decision.get("why", ""))), *(Text(steady(vote), "dim") for vote in votes))
 
 
 def _panel(message: Untyped) -> RenderableType:

@@ -89,7 +89,10 @@ def findings(
         found.parts = [carried_table(experiment, rows) if rows else "", *found.parts]
         found.parts += [part for each in beside for part in each]
         found.numbers["points"] = [asdict(row) for row in rows]
-        found.numbers["published"] = [*_published(experiment, runs)]
+        found.numbers["published"] = []
+        for line in compare_figures(experiment, runs):
+            printed = line.published and {"value": line.published.mean, **line.published.model_dump()}
+            found.numbers["published"].append({**asdict(replace(line, published=None)), "published": printed})
     found.parts.append("\n".join([*waiting(runs), *notes]))
     return found
 
@@ -100,12 +103,6 @@ def compared(comparison: Comparison) -> Findings:
     pairs = [{**asdict(pair), "verdict": pair.verdict} for pair in comparison.pairs]
     numbers = {"runs": [asdict(run) for run in comparison.runs], "pairs": pairs}
     return Findings([*tables(comparison), verdicts], numbers, comparison.runs)
-
-
-def _published(experiment: Experiment, runs: Mapping[str, Run]) -> Iterator[JSON]:
-    for line in compare_figures(experiment, runs):
-        printed = line.published and {"value": line.published.mean, **line.published.model_dump()}
-        yield {**asdict(replace(line, published=None)), "published": printed}
 
 
 # Files
@@ -155,16 +152,13 @@ def _json(content: Findings) -> str:
 
 def _csv(content: Findings) -> str:
     rows = [{"table": name, **dict(_flat(row))} for name, rows in content.numbers.items() for row in rows]
-    columns = [name for name in dict.fromkeys(name for row in rows for name in row) if _known(rows, name)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = [name for name in names if any(row.get(name) is not None for row in rows)]
     written = StringIO()
     file = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
     file.writeheader()
     file.writerows({name: as_cell(value) for name, value in row.items()} for row in rows)
     return written.getvalue()
-
-
-def _known(rows: Sequence[JSON], name: str) -> bool:
-    return any(row.get(name) is not None for row in rows)
 
 
 def _flat(row: Mapping[str, JSONValue], before: str = "") -> Iterator[tuple[str, JSONValue]]:
@@ -184,15 +178,11 @@ def _markdown(content: Findings) -> str:
     blocks = []
     for part in (part for part in content.parts if part):
         if isinstance(part, str):
-            blocks.append("\n".join(_item(line, cell) for line in part.splitlines()))
+            blocks.append("\n".join(map(cell, part.splitlines())))
         else:
             head, *rows = ([*map(cell, cells)] for cells in (part.headings, *part.rows))
             blocks.append("\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)))
     return "\n\n".join(blocks) + "\n"
-
-
-def _item(line: str, cell: Callable[[str], str]) -> str:
-    return f"{ITEM}{cell(line.removeprefix(ITEM))}" if line.startswith(ITEM) else cell(line)
 
 
 def _latex(content: Findings) -> str:

@@ -58,8 +58,11 @@ class Plot:
 
 
 def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
-    """Return plots of accuracy by round, and of cost against accuracy, if known."""
-    drawings = [_rounds(runs, summaries), _cost(runs, summaries)]
+    """Return plots of accuracy by round, and of cost (tokens unless all FLOPs are known) against accuracy, if known."""
+    flops = {summary.run: summary.flops or 0 for summary in summaries}
+    counted = all(flops[run] for run in _scored(summaries))
+    cost = _against("floating-point operations", flops, summaries, runs) if counted else _tokens(runs, summaries)
+    drawings = [_rounds(runs, summaries), cost]
     return [Plot(svg(*each), each[1]) for each in drawings if each is not None]
 
 
@@ -111,14 +114,6 @@ def _rounds(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | 
     _legend(figure, lines)
     caption = "Accuracy by round: the share of agents' answers that are right, with 95 % intervals by question."
     return figure, caption
-
-
-def _cost(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
-    """Plot FLOPs if they are known for all runs, else tokens read and written."""
-    flops = {summary.run: summary.flops or 0 for summary in summaries}
-    if not all(flops[run] for run in _scored(summaries)):
-        return _tokens(runs, summaries)
-    return _against("floating-point operations", flops, summaries, runs)
 
 
 def _tokens(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from sottovoce.analysis.compare import Comparison, Summary
-from sottovoce.core.any_types import JSON, JSONValue
+from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
@@ -58,10 +58,7 @@ def report(content: Gathered) -> str:
         headline=headline(comparison),
         what=what_was_run(content.runs),
         tables=[*carrying, *tables(comparison), *(each for each, _ in beside)],
-        sentences=[
-            *(each for _, each in beside),
-            *verdicts,
-        ],
+        sentences=[*(each for _, each in beside), *verdicts],
         plots=plots(content.runs, comparison.runs),
         runs=list(content.runs),
         listed=[about_run(name, run.manifest, run.status) for name, run in content.runs.items()],
@@ -79,13 +76,11 @@ def headline(comparison: Comparison) -> list[tuple[str, str]]:
     verdicts = [one_line(pair.verdict).replace("`", "") for pair in clearest]
     if left := len(comparison.pairs) - len(clearest):
         verdicts.append(f"The verdicts on {counted(left, 'more pair')} of runs are below the tables.")
-    results = ((run.run, "; ".join([_result(run), *_measures(run)])) for run in comparison.runs)
+    results = []
+    for run in comparison.runs:
+        means = (f"{one_line(name)} {figure(mean.value)}" for name, mean in run.measures.items() if name != BYTES)
+        results.append((run.run, "; ".join(filter(None, [_result(run), ", ".join(means)]))))
     return [*results, *(("", verdict) for verdict in verdicts)]
-
-
-def _measures(run: Summary) -> list[str]:
-    means = {name: figure(mean.value) for name, mean in run.measures.items() if name != BYTES}
-    return [", ".join(f"{one_line(name)} {mean}" for name, mean in means.items())] if means else []
 
 
 def _result(run: Summary) -> str:
@@ -142,11 +137,12 @@ def what_was_run(runs: Mapping[str, Run]) -> Table:
 
 def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
     """Return the settings that differ between runs by name, with the value of each run, or "" if it has none."""
-    settings = [run.manifest.settings for run in runs.values()]
+    settings = [
+        {name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for name, value in of.items()}
+        for of in (run.manifest.settings for run in runs.values())
+    ]
     names = dict.fromkeys(name for of_run in settings for name in of_run)
-    values_by_name = {
-        name: [_value(of_run.get(name)) if name in of_run else "" for of_run in settings] for name in names
-    }
+    values_by_name = {name: [of_run.get(name, "") for of_run in settings] for name in names}
     shown = {"protocol", "model"}  # in the table anyway
     return {name: values for name, values in values_by_name.items() if len(set(values)) > 1 and name not in shown}
 
@@ -174,7 +170,3 @@ def _facts(run: Run) -> dict[str, str]:
         "versions": ", ".join(f"{name} {version}" for name, version in head.versions.items()),
         "started": head.started,
     }
-
-
-def _value(value: JSONValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

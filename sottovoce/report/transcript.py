@@ -34,14 +34,7 @@ SHADES = (
 """Uncertainty in words, its upper limit in nats, and its style."""
 EMPTY = re.compile(r"\n(?:[^\S\n]*\n){4,}")
 """More empty lines in a row than a reply needs for its layout."""
-STYLES = {
-    "title": "dim",
-    "question": "bold",
-    "aside": "dim",
-    "note": "yellow",
-    "right": "green",
-    "wrong": "red",
-}
+STYLES = {"title": "dim", "question": "bold", "aside": "dim", "note": "yellow", "right": "green", "wrong": "red"}
 
 
 def print_run(console: Console, run: DiscussionRecord, *, prompts: bool = False) -> None:
@@ -60,10 +53,16 @@ def block(console: Console, shown: Block, panels: Sequence[Panel] | None = None)
 
 def _messages(console: Console, shown: Block, panels: Sequence[Panel]) -> list[RenderableType]:
     """Return messages side by side; if prompts are shown, one below the other, each under its prompt."""
-    if not shown.prompts:
-        return [_side_by_side(console, panels)]
-    pairs = zip(shown.messages, panels, strict=True)
-    return [Group(*lines(shown.prompts.get(message.place, ())), panel) for message, panel in pairs]
+    if shown.prompts:
+        pairs = zip(shown.messages, panels, strict=True)
+        return [Group(*lines(shown.prompts.get(message.place, ())), panel) for message, panel in pairs]
+    width, equal = width_of(console, len(panels)), list(map(copy, panels))
+    if width < console.width:
+        options = console.options.update(width=width)
+        height = max(len(console.render_lines(each, options)) for each in panels)
+        for each in equal:
+            each.height = height
+    return [Columns(equal, width=width, padding=0)]
 
 
 def lines(shown: Sequence[Line]) -> list[Text]:
@@ -75,20 +74,12 @@ def lines(shown: Sequence[Line]) -> list[Text]:
 
 def conclusion(console: Console, run: DiscussionRecord) -> RenderableType:
     """Return the decision and its cost, with a legend if tokens were shaded."""
-    coloured = console.color_system is not None and not console.no_color
-    shaded = coloured and any(message.payload for message in run.messages)
-    return Group(block(console, blocks.conclusion(run)), *([_legend()] if shaded else []))
-
-
-def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
-    width = width_of(console, len(panels))
-    shown = [copy(shown_panel) for shown_panel in panels]
-    if width < console.width:
-        options = console.options.update(width=width)
-        height = max(len(console.render_lines(shown_panel, options)) for shown_panel in panels)
-        for shown_panel in shown:
-            shown_panel.height = height
-    return Columns(shown, width=width, padding=0)
+    ended = block(console, blocks.conclusion(run))
+    if console.color_system is None or console.no_color or not any(message.payload for message in run.messages):
+        return ended
+    limits = ["", *(f" {limit:g}+" for _, limit, _ in SHADES[:-1])]
+    words = [Text(word + limit, style=style or "dim") for (word, _, style), limit in zip(SHADES, limits, strict=True)]
+    return Group(ended, Text.assemble(("shaded by entropy (nats): ", "dim"), Text(", ").join(words)))
 
 
 def width_of(console: Console, panels: int) -> int:
@@ -132,12 +123,6 @@ def compact(text: Text) -> Text:
     return shown.append_text(text[at:])
 
 
-def _legend() -> Text:
-    limits = ["", *(f" {limit:g}+" for _, limit, _ in SHADES[:-1])]
-    words = [Text(word + limit, style=style or "dim") for (word, _, style), limit in zip(SHADES, limits, strict=True)]
-    return Text.assemble(("shaded by entropy (nats): ", "dim"), Text(", ").join(words))
-
-
 def markdown(run: DiscussionRecord) -> str:
     """Return the whole transcript."""
     return "".join(block for shown in blocks.transcript(run) for block in _markdown_block(shown)).lstrip() + "\n"
@@ -159,18 +144,14 @@ def _markdown_block(block: Block) -> Iterator[str]:
     if block.heading:
         yield f"\n\n## {block.heading}"
     for message in block.messages:
-        yield f"\n\n{_markdown_message(message)}"
+        speaker, footer = escaped(describe.speaker(message)), escaped(describe.footer(message))
+        thoughts = f"Thoughts:\n\n{fenced(message.thoughts.strip())}\n\n" if message.thoughts else ""
+        yield f"\n\n### {speaker}\n\n{thoughts}{fenced(message.full_text or describe.NO_WORDS)}\n\n{footer}"
     listed = False
     for line in block.lines:
         apart = line.style in ("title", "question")
         yield ("\n" if listed and not apart else "\n\n") + _markdown_line(line)
         listed = not apart
-
-
-def _markdown_message(message: Message) -> str:
-    speaker, footer = escaped(describe.speaker(message)), escaped(describe.footer(message))
-    thoughts = f"Thoughts:\n\n{fenced(message.thoughts.strip())}\n\n" if message.thoughts else ""
-    return f"### {speaker}\n\n{thoughts}{fenced(message.full_text or describe.NO_WORDS)}\n\n{footer}"
 
 
 def _markdown_line(line: Line) -> str:

@@ -40,7 +40,6 @@ from sottovoce.nodes.question import question_digest, question_id
 from sottovoce.nodes.state import Intervened
 from sottovoce.prompts import kinds
 from sottovoce.report import blocks, describe
-from sottovoce.report.blocks import Block
 from sottovoce.report.hearing_edges import hearing_edges
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
@@ -103,17 +102,16 @@ def row(record: DiscussionRecord, run: int, items: int) -> JSON:
 
 def items(record: DiscussionRecord, tensors: Tensors | None) -> list[JSON]:
     """Return the items of one discussion, from the question to the decision; None leaves out what lies under them."""
-    says = _Says(record, tensors)
-    return [item for block in blocks.transcript(record) for item in _items_of(block, says)]
-
-
-def _items_of(block: Block, says: _Says) -> Iterator[JSON]:
-    if block.heading:
-        yield {"k": "head", "text": block.heading}
-    for message in block.messages:
-        yield from says.about(message)
-    for line in block.lines:
-        yield {"k": "line", "text": line.text, "style": line.style, **({"answer": line.answer} if line.answer else {})}
+    says, listed = _Says(record, tensors), list[JSON]()
+    for block in blocks.transcript(record):
+        if block.heading:
+            listed.append({"k": "head", "text": block.heading})
+        for message in block.messages:
+            listed += says.about(message)
+        for line in block.lines:
+            answer = {"answer": line.answer} if line.answer else {}
+            listed.append({"k": "line", "text": line.text, "style": line.style, **answer})
+    return listed
 
 
 class _Says:
@@ -142,18 +140,15 @@ class _Says:
             "foot": describe.footer(message),
             "place": _when(message),
         }
-        marks = {
-            "thoughts": message.thoughts.strip(),
-            "begun": message.begun,
-            "public": message.public,
-            "mark": self._mark(message),
-        }
         prompt = [[role, text] for role, text in self._prompts.get(message.place, [])]
         place, edges = message.place, self._edges
         heard = [[each.before.agent, _when(each.before), each.form] for each in edges if each.message.place == place]
         had = [[each.message.agent, _when(each.message), each.form] for each in edges if each.before.place == place]
         more = {
-            **marks,
+            "thoughts": message.thoughts.strip(),
+            "begun": message.begun,
+            "public": message.public,
+            "mark": self._mark(message),
             "heard": heard,
             "had": had,
             "asked": prompt,
@@ -244,15 +239,12 @@ class Words:
     def _number(self, token: int, label: Label) -> int:
         key = (label.vocabulary, token)
         if key not in self._numbers:
+            model = (label.model, label.vocabulary)
+            if model not in self._tokenizers:
+                self._tokenizers[model] = self._load(label)
             self._numbers[key] = len(self.texts)
-            self.texts.append(text_of(token, self._tokenizer(label)))
+            self.texts.append(text_of(token, self._tokenizers[model]))
         return self._numbers[key]
-
-    def _tokenizer(self, label: Label) -> PreTrainedTokenizerBase | None:
-        key = (label.model, label.vocabulary)
-        if key not in self._tokenizers:
-            self._tokenizers[key] = self._load(label)
-        return self._tokenizers[key]
 
     def _load(self, label: Label) -> PreTrainedTokenizerBase | None:
         try:
