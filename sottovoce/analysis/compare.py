@@ -245,7 +245,16 @@ def compare(runs: Mapping[str, Sequence[Result]], against: Against = None, notes
     Raises:
         UsageError: there are no runs, a run is empty or contains a discussion twice, or there is no run `against`.
     """
-    _check(runs, against)
+    if not runs:
+        raise UsageError("there are no runs to compare; name some")
+    if isinstance(against, str) and against not in runs:
+        raise UsageError(nearest("run", against, list(runs)))
+    for name, results in runs.items():
+        if not results:
+            raise UsageError(f"run {name!r} contains no discussions; expected at least one")
+        (question, seed), times = Counter((result.question, result.seed) for result in results).most_common(1)[0]
+        if times > 1:
+            raise UsageError(f"run {name!r} contains question {question!r}, seed {seed} twice; expected it once")
     matched = {(run, baseline): match(runs[baseline], runs[run]) for baseline, run in _couples(runs, against)}
     common = {names: scores for names, scores in matched.items() if scores.left}
     return Comparison(
@@ -266,19 +275,6 @@ def _couples(runs: Collection[str], against: Against) -> Iterable[tuple[str, str
     if isinstance(against, str):
         return ((against, name) for name in runs if name != against)
     return ((baseline, name) for name, baseline in against.items() if name in runs and baseline in runs)
-
-
-def _check(runs: Mapping[str, Sequence[Result]], against: Against) -> None:
-    if not runs:
-        raise UsageError("there are no runs to compare; name some")
-    if isinstance(against, str) and against not in runs:
-        raise UsageError(nearest("run", against, list(runs)))
-    for name, results in runs.items():
-        if not results:
-            raise UsageError(f"run {name!r} contains no discussions; expected at least one")
-        (question, seed), times = Counter((result.question, result.seed) for result in results).most_common(1)[0]
-        if times > 1:
-            raise UsageError(f"run {name!r} contains question {question!r}, seed {seed} twice; expected it once")
 
 
 def summary(name: str, results: Results) -> Summary:

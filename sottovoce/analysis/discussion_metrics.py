@@ -98,7 +98,12 @@ def rates(observations: Iterable[Observation], by: str | None = None) -> list[Ra
         if of is not None:
             group = f"{ROUND}{int(of) + 1}" if by == "round" else of
             groups.setdefault((observation.measure, group), []).append(observation)
-    return [_rate(*key, members) for key, members in sorted(groups.items(), key=lambda pair: _order(pair[0]))]
+    found = []
+    for (measure, group), members in groups.items():
+        happened = [float(each.happened) for each in members]
+        interval = share(happened, [each.question for each in members])
+        found.append(Rate(measure, group, int(sum(happened)), len(members), interval))
+    return sorted(found, key=lambda rate: (MEASURES.index(rate.measure), len(rate.of), rate.of))  # agent_9, agent_10
 
 
 DECIDED, ROUND = "decided right", "round "
@@ -113,17 +118,6 @@ MEASURES = (
     "inconsistent",
     DECIDED,
 )
-
-
-def _order(key: tuple[str, str]) -> tuple[int, int, str]:
-    """Return the sort key: the order of `MEASURES`, then the group, "agent_10" after "agent_9"."""
-    return MEASURES.index(key[0]), len(key[1]), key[1]
-
-
-def _rate(measure: str, of: str, observations: Sequence[Observation]) -> Rate:
-    happened = [float(observation.happened) for observation in observations]
-    interval = share(happened, [observation.question for observation in observations])
-    return Rate(measure, of, int(sum(happened)), len(observations), interval)
 
 
 # Counting
@@ -158,18 +152,12 @@ def _of_steps(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Cou
         for agent in (name for name in before if name in after):
             old, new = before[agent], after[agent]
             silent = old.answer is None and new.answer is None
+            earlier = ((name, said) for name, said in after.items() if said.message.turn < new.message.turn)
             yield "flips", not silent and not _same(old.answer, new.answer, record.question), r, agent
             if old.right:
                 yield "abandoning", not new.right, r, agent
-            elif any((other, agent) in edges and said.right for other, said in _answers_before(agent, before, after)):
+            elif any((name, agent) in edges and said.right for name, said in (*before.items(), *earlier)):
                 yield "obstinate", not new.right, r, agent
-
-
-def _answers_before(agent: str, before: Round, after: Round) -> Iterator[tuple[str, Said]]:
-    """Yield the others' answers of the previous round and those of this round before the agent's turn."""
-    yield from ((other, said) for other, said in before.items() if other != agent)
-    turn = after[agent].message.turn
-    yield from ((other, said) for other, said in after.items() if other != agent and said.message.turn < turn)
 
 
 def _propagation(rounds: Sequence[Round], question: Question) -> Iterator[Counted]:

@@ -177,7 +177,9 @@ def evaluate_monitor(monitor: Monitor, games: Games) -> MonitorEvaluation:
     monitor.check_measured(games.measured)
     if games.failed.all() or not games.failed.any():
         raise UsageError(f"all {len(games)} games {'failed' if games.failed.all() else 'succeeded'}; expected both")
-    above = _triggered(monitor, games)
+    above = chances(games.turns, monitor.threshold)
+    if not monitor.is_random:  # 0 or 1 for each game, not a probability
+        above = (games.highest(monitor.scores(games.columns)) > monitor.threshold).astype(np.float64)
     equal = equal_resets(games.turns, float(above.sum()))
     by_chance = chances(games.turns, equal)
     triggers = [
@@ -189,13 +191,6 @@ def evaluate_monitor(monitor: Monitor, games: Games) -> MonitorEvaluation:
         triggers.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
     differences = len(games) * game_gains(games.failed) * (above - by_chance)
     return MonitorEvaluation(len(games), int(games.failed.sum()), triggers, paired_bootstrap(differences.tolist()))
-
-
-def _triggered(monitor: Monitor, games: Games) -> Floats:
-    """Return 0 or 1 for each game; for a random monitor the probability."""
-    if monitor.is_random:
-        return chances(games.turns, monitor.threshold)
-    return (games.highest(monitor.scores(games.columns)) > monitor.threshold).astype(np.float64)
 
 
 def _resets(trigger: str, threshold: float, triggered: Floats, games: Games) -> Resets:
