@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from sottovoce.core.any_types import JSONValue
@@ -32,17 +33,11 @@ def plain_number(said: str) -> str:
     return bare.removeprefix("+")
 
 
-def _gold(row: Row) -> str:
-    """Return the text after the last ####."""
-    _, mark, gold = row.text("answer").rpartition("####")
-    if not mark:
-        raise UsageError(f"answer ends with {row.text('answer')[-40:]!r}; expected '#### ' and a number at the end")
-    return gold.strip()
-
-
 def _gsm8k(row: Row) -> Fields:
-    working = MARKS.sub("", row.text("answer").rpartition("####")[0]).strip()
-    gold = _gold(row)
+    steps, mark, end = row.text("answer").rpartition("####")
+    if not mark:
+        raise UsageError(f"answer ends with {end[-40:]!r}; expected '#### ' and a number at the end")
+    working, gold = MARKS.sub("", steps).strip(), end.strip()
     target = plain_number(gold)
     return {
         "question": row.text("question"),
@@ -67,8 +62,11 @@ def _ciar(row: Row) -> Fields:
     """Read a row; the answer's numeric forms are the right answers, or all forms as texts if none is numeric."""
     answer = row.get("answer")
     forms = [str(each).strip() for each in (answer if isinstance(answer, list) else [answer])]
-    numbers = list(dict.fromkeys(found for form in forms if (found := _number_in(form)) is not None))
-    first, *others = numbers or forms
+    numbers = []
+    for form in forms:
+        with suppress(UsageError):
+            numbers.append(plain_number(form))
+    first, *others = dict.fromkeys(numbers) or forms
     fields: Fields = {"question": row.text("question"), "target": first, "kind": "number" if numbers else "text"}
     fields |= {"aliases": others} if others else {}
     if why := row.values.get("explanation"):
@@ -76,13 +74,6 @@ def _ciar(row: Row) -> Fields:
     if wrong := row.values.get("incorrect explanation"):
         fields["decoys"] = [str(wrong)]
     return fields
-
-
-def _number_in(form: str) -> str | None:
-    try:
-        return plain_number(form)
-    except UsageError:
-        return None
 
 
 ARITHMETIC = DataSet(
@@ -119,13 +110,10 @@ def chosen(question: str, choices: Sequence[str], right: int, how_many: int) -> 
     if not 0 <= right < how_many:
         raise UsageError(f"the right option is number {right + 1}; expected 1 to {how_many}")
     same = [at for at, choice in enumerate(choices) if choice == choices[right] and at != right]
-    found: Fields = {"question": question, "choices": [*choices], "target": _named(choices, right)}
+    letter = LETTERS[right]  # an option with this letter as its text would be read as the target
+    target = choices[right] if letter in bare(choices) else letter
+    found: Fields = {"question": question, "choices": [*choices], "target": target}
     return {**found, "aliases": [LETTERS[at] for at in same]} if same else found
-
-
-def _named(choices: Sequence[str], right: int) -> str:
-    """Return the option's letter, or its text if an option is that letter: "A" would be read as the option "A"."""
-    return choices[right] if LETTERS[right] in bare(choices) else LETTERS[right]
 
 
 def _place(letter: str, how_many: int) -> int:

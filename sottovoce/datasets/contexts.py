@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.schema import DataSet, Fields, Hub, Row
 from sottovoce.datasets.spans import METRIC, span
@@ -29,10 +28,6 @@ PASSAGE = re.compile(r"^Passage \d+:\s*", re.MULTILINE)
 """The line above each passage of LongBench's contexts; the line below it is the passage's title."""
 LONGBENCH = {"_id": "...", "input": "Who?", "context": "Passage 1:\nTitle\nText.", "answers": ["..."], "length": 4}
 IDS = ("_id", "id", "pid")
-
-
-def _countries(row: Row) -> Fields:
-    return span(row.text("prompt_B"), [row.text("country")]) | {"documents": [row.text("prompt_A")]}
 
 
 def _tipsheets(row: Row) -> Fields:
@@ -67,11 +62,20 @@ def _musique(row: Row) -> Fields:
     """Read a row with all its paragraphs, or only the supporting ones (part "support")."""
     if "paragraphs" not in row.values and row.part != "support":
         return _longbench(row)
-    every, supporting = _paragraphs(row.get("paragraphs"))
+    published = row.get("paragraphs")
+    try:
+        passages = [
+            ({"title": each["title"], "text": each["paragraph_text"]}, each["is_supporting"]) for each in published
+        ]
+    except (TypeError, KeyError):
+        raise UsageError("paragraphs do not all have title, paragraph_text and is_supporting, as published") from None
+    supporting = [passage for passage, supports in passages if supports]
+    if not supporting:
+        raise UsageError("no paragraph is_supporting; expected at least one")
     aliases = row.texts("answer_aliases") if row.values.get("answer_aliases") else []
     fields = span(row.text("question"), [row.text("answer"), *aliases])
     fields["gold_passages"] = list(dict.fromkeys(passage["title"] for passage in supporting))
-    return fields | {"documents": supporting if row.part == "support" else every}
+    return fields | {"documents": supporting if row.part == "support" else [passage for passage, _ in passages]}
 
 
 def _tmath(row: Row) -> Fields:
@@ -83,26 +87,12 @@ def _tmath(row: Row) -> Fields:
     return {"question": row.text("problem"), "documents": [hints], "solution": solution, "printed_target": solution}
 
 
-def _paragraphs(published: JSONValue) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Return all paragraphs as passages, and those that support the answer."""
-    try:
-        passages = [
-            ({"title": each["title"], "text": each["paragraph_text"]}, each["is_supporting"]) for each in published
-        ]
-    except (TypeError, KeyError):
-        raise UsageError("paragraphs do not all have title, paragraph_text and is_supporting, as published") from None
-    supporting = [passage for passage, supports in passages if supports]
-    if not supporting:
-        raise UsageError("no paragraph is_supporting; expected at least one")
-    return [passage for passage, _ in passages], supporting
-
-
 COUNTRIES = DataSet(
     "countries",
     "the country of a landmark where a person is (KVComm)",
     "text",
     {"id": 0, "person": "...", "prompt_A": "Ann is at ...", "prompt_B": "Which country?", "country": "..."},
-    _countries,
+    lambda row: span(row.text("prompt_B"), [row.text("country")]) | {"documents": [row.text("prompt_A")]},
     {"test": 200},
     METRIC,
     private=True,

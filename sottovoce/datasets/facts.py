@@ -16,7 +16,7 @@ know such words.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -186,7 +186,17 @@ def briefings(name: str, n: int, agents: Sequence[str] = ("agent_1", "agent_2"),
 
 
 def _about_one_of(rng: random.Random, k: int, agents: Sequence[str]) -> Question:
-    briefing = _facts(rng, k)
+    groups = -(-k // GROUP)
+    # Within a question no name and no value occurs twice.
+    people = zip(rng.sample(FIRST + MORE, groups), rng.sample(LAST, groups), strict=True)
+    towns = [f"{landmark} {rng.choice(ENDINGS)}" for landmark in rng.sample(LANDMARKS, 2 * groups)]
+    values = {pool: rng.sample(words.split(), k) for pool, words in VALUES.items()} | {"towns": towns[groups:]}
+    subjects = [{"person": " ".join(person), "town": town} for person, town in zip(people, towns, strict=False)]
+    briefing = [
+        (attribute, {**subject, "value": values[attribute.values].pop()})
+        for subject in subjects
+        for attribute in rng.sample(ATTRIBUTES, min(k, GROUP))
+    ]
     attribute, known = briefing[rng.randrange(k)]
     facts = [each.fact.format(**of_fact) for each, of_fact in briefing]
     return Question(
@@ -204,17 +214,3 @@ def to_senders(documents: Sequence[Document], agents: Sequence[str]) -> dict[str
     senders = agents[:-1] or agents
     dealt = {sender: documents[place :: len(senders)] for place, sender in enumerate(senders)}
     return {agent: dealt.get(agent, []) for agent in agents}
-
-
-def _facts(rng: random.Random, k: int) -> list[tuple[Attribute, Mapping[str, str]]]:
-    """Draw `k` attributes with what their templates name; within a question no name and no value occurs twice."""
-    groups = -(-k // GROUP)
-    people = zip(rng.sample(FIRST + MORE, groups), rng.sample(LAST, groups), strict=True)
-    towns = [f"{landmark} {rng.choice(ENDINGS)}" for landmark in rng.sample(LANDMARKS, 2 * groups)]
-    values = {pool: rng.sample(words.split(), k) for pool, words in VALUES.items()} | {"towns": towns[groups:]}
-    subjects = [{"person": " ".join(person), "town": town} for person, town in zip(people, towns, strict=False)]
-    return [
-        (attribute, {**subject, "value": values[attribute.values].pop()})
-        for subject in subjects
-        for attribute in rng.sample(ATTRIBUTES, min(k, GROUP))
-    ]

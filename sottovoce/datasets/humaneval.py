@@ -65,15 +65,7 @@ def _tests(row: Row, column: str) -> list[tuple[list[JSONValue], JSONValue]]:
         raise UsageError(f"{column} contain no inputs and outputs in JSON; expected [{{input, output}}, ...]") from None
 
 
-def _is_program(row: Row) -> bool:
-    """Return whether the row reads standard input, so that a part of functions skips it."""
-    return bool(row.part) and row.part in FUNCTIONS and not str(row.values.get("starter_code") or "").strip()
-
-
-FUNCTIONS = {
-    "functional": "functions only, with all tests",
-    "public": "functions only, with only the public tests",
-}
+FUNCTIONS = {"functional": "functions only, with all tests", "public": "functions only, with only the public tests"}
 HUMANEVAL = DataSet(
     "humaneval",
     "functions to write, with hidden tests (HumanEval)",
@@ -96,6 +88,7 @@ LIVECODEBENCH = DataSet(
     parts=FUNCTIONS,
     own_id=("question_id",),
     metadata=("difficulty", "contest_date"),
-    passes_over=_is_program,
+    # a program, which reads standard input
+    passes_over=lambda row: row.part in FUNCTIONS and not str(row.values.get("starter_code") or "").strip(),
     needs="codegen --sandbox",
 )

@@ -153,7 +153,12 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
     if options.questions is not None:
         return _of_file(options.questions, options, settings)
     if options.question is not None:
-        questions, source = [_question_of(options, settings)], Origin()
+        fields: JSON = {name: value for name, value in options if value and name not in CHOOSING}
+        if options.documents:
+            fields["documents"] = dealt_documents(options.documents, settings)
+        asked = cast(Question, {**fields, "question": options.question})
+        asked["kind"] = kind_of(asked)
+        questions, source = [asked], Origin()
     elif options.games:
         questions = [stored_game(path, settings) for path in options.games]
         source = Origin(f"stored game{'s' * (len(questions) > 1)}")
@@ -189,7 +194,13 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
     sources = [name for name, given in of.items() if given is not None]
     if len(sources) > 1:
         raise UsageError(f"{sources[0]} and {sources[1]} were given; give one of them")
-    _check_fields(options)
+    # Fields of a question come with one; fields of the task may also apply to all rows of a file.
+    if options.question is None:
+        passed = CHOOSING | (COMMON if options.questions else set())
+        for name in sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True)):
+            belongs = "one question; with --questions it is a column"
+            belongs = belongs if options.questions else "a question, and none was given; give one, or drop it"
+            raise UsageError(f"--{name.replace('_', '-')} belongs to {belongs}")
     for name, does in (
         ("columns", "names columns"),
         *((name, "chooses rows") for name in ("where", "shuffle", "skip")),
@@ -203,25 +214,6 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
         raise UsageError("--seed and --seeds were given; give one of them")
     if len({*options.seeds}) < len(options.seeds):
         raise UsageError(f"--seeds are {', '.join(map(str, options.seeds))}; give each once")
-
-
-def _check_fields(options: QuestionOptions) -> None:
-    """Check that fields of a question come with one; fields of the task may also apply to all rows of a file."""
-    if options.question is not None:
-        return
-    passed = CHOOSING | (COMMON if options.questions else set())
-    for name in sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True)):
-        belongs = "one question; with --questions it is a column"
-        belongs = belongs if options.questions else "a question, and none was given; give one, or drop it"
-        raise UsageError(f"--{name.replace('_', '-')} belongs to {belongs}")
-
-
-def _question_of(options: QuestionOptions, settings: Settings) -> Question:
-    fields: JSON = {name: value for name, value in options if value and name not in CHOOSING}
-    if options.documents:
-        fields["documents"] = dealt_documents(options.documents, settings)
-    asked = cast(Question, {**fields, "question": options.question})
-    return {**asked, "kind": kind_of(asked)}
 
 
 NUMBERED = re.compile(r"[^\W\d]+_\d+")

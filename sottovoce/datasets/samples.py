@@ -22,7 +22,7 @@ from sottovoce.datasets.trained import HELD_OUT
 from sottovoce.environments import SPLITS
 from sottovoce.environments.encyclopedia import LABELS, TYPES, Asked, Type, encyclopedia
 from sottovoce.environments.encyclopedia import questions as encyclopedia_questions
-from sottovoce.graphs import Scheme, record_of, shipped
+from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.settings import Settings
 
@@ -94,7 +94,12 @@ def stored_game(path: Path, settings: Settings) -> Question:
 
 def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
     record, agents = record_of(settings), settings.speakers()
-    _check_sample(name, record)
+    # Only the scheme that plays a world draws its games, and it asks nothing else.
+    if name not in (record.games.samples if record.games else {}):
+        players = {sample: f"`{command}`" for command, games in GAMES.items() for sample in games.samples}
+        if game := name if name in players else record.sample if record.games else "":
+            who, game = players.get(game, "this scheme"), game.partition("/")[0]
+            raise UsageError(f"--sample {name} cannot be used here; --sample {game} belongs to {who}")
     if record.games:
         split = next((split for split in SPLITS if name.endswith(f"/{split}")), None)
         return record.games.draw(n, settings, seed, split)
@@ -110,17 +115,6 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
         type: Any = name.partition("/")[2] or None  # Any: a `Type`, by its name
         return about_the_world(type, n, seed)
     return two_facts(n, agents, seed, name) if name in PAIRS else split_knowledge(n, agents, seed)
-
-
-def _check_sample(name: str, record: Scheme) -> None:
-    """Check that only the scheme that plays a world draws its games, and that it asks nothing else."""
-    if name in (record.games.samples if record.games else {}):
-        return
-    players = {sample: f"`{command}`" for command, games in GAMES.items() for sample in games.samples}
-    game = name if name in players else record.sample if record.games else ""
-    if game:
-        who, game = players.get(game, "this scheme"), game.partition("/")[0]
-        raise UsageError(f"--sample {name} cannot be used here; --sample {game} belongs to {who}")
 
 
 def about_the_world(type: Type | None, n: int, seed: int = 0) -> list[Question]:
