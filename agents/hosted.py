@@ -16,7 +16,7 @@ from ipaddress import ip_address
 from textwrap import shorten
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -235,9 +235,9 @@ def _described(error: BaseException) -> str:
 
 def _through_proxy(url: str) -> str:
     """Return a remark on the proxy of the environment that a request to a local address went through, if any."""
-    where, proxies = urlsplit(url), getproxies_environment()
+    where, proxies = urlsplit(url), getproxies()
     proxy, host = proxies.get(where.scheme) or proxies.get("all"), where.hostname or ""
-    if not proxy or proxy_bypass_environment(host) or not _is_local(host):
+    if not proxy or proxy_bypass(host) or not _is_local(host):
         return ""
     return f"; {host} was asked through the proxy {without_password(proxy)} of the environment: set no_proxy={host}"
 

@@ -51,7 +51,7 @@ class _KeepsMore:
         return made
 
     def _convert_chunk_to_generation_chunk(self, chunk: dict[str, Untyped], *args: Untyped, **kwargs: Untyped) -> Any:
-        choice = next(iter(chunk.get("choices") or []), {})
+        choice: Any = next(iter(chunk.get("choices") or []), {})
         usage, notes = _usable(chunk.get("usage"))
         if choice and not choice.get("finish_reason"):  # a sum so far, which LangChain would add to the last one
             usage = None

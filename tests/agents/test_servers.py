@@ -32,14 +32,14 @@ JSON, EVENTS = "application/json", "text/event-stream"
 class Server:
     """A local server that sends the same reply whatever it is asked, and records what it was asked."""
 
-    def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}/v1"
+    def __init__(self) -> None:
+        self.address = ""
         self.asked: list[dict[str, Any]] = []
         self.status, self.headers, self.body = 200, {"Content-Type": JSON}, b""
         self.again = b""
 
-    def says(self, body: object, status: int = 200, **headers: str) -> None:
-        self.status, self.headers = status, {"Content-Type": JSON, **headers}
+    def says(self, body: object, kind: str = JSON, status: int = 200, encoding: str = "identity") -> None:
+        self.status, self.headers = status, {"Content-Type": kind, "Content-Encoding": encoding}
         self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     def replies(
@@ -58,7 +58,7 @@ class Server:
         chunks += [{"choices": [], "usage": usage}] if usage else []
         lines = [json.dumps({**ABOUT, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
         body = "".join(f"data: {line}\n\n" for line in [*lines, *["[DONE]"] * done])
-        self.says(body.encode(), **{"Content-Type": EVENTS})
+        self.says(body.encode(), EVENTS)
 
 
 @pytest.fixture
@@ -72,26 +72,28 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 @contextmanager
 def served() -> Iterator[Server]:
+    state = Server()
+
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(server.status)
-            for name, value in {**server.headers, "Connection": "close"}.items():
+            state.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(state.status)
+            for name, value in {**state.headers, "Connection": "close"}.items():
                 self.send_header(name, value)
             self.end_headers()
             with suppress(OSError):  # the client has read enough
-                self.wfile.write(server.body)
-                while server.again:
-                    self.wfile.write(server.again)
+                self.wfile.write(state.body)
+                while state.again:
+                    self.wfile.write(state.again)
 
         def log_message(self, *about: Any) -> None:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        server = Server(listening.server_port)
+        state.address = f"http://127.0.0.1:{listening.server_port}/v1"
         Thread(target=listening.serve_forever, args=(0.01,), daemon=True).start()
-        yield server
-        server.again = b""
+        yield state
+        state.again = b""
         listening.shutdown()
 
 
@@ -234,7 +236,7 @@ def test_an_error_in_a_body_of_success_is_asked_again_as_its_status_is(
     line, error = failed()
     assert passes(error) is again and "\n" not in line
 
-    server.says(f"data: {json.dumps(body)}\n\n".encode(), **{"Content-Type": EVENTS})
+    server.says(f"data: {json.dumps(body)}\n\n".encode(), EVENTS)
     with pytest.raises(Exception) as raised:  # of the client
         asked(streaming=True)
     assert passes(raised.value) is (again and isinstance(body["error"], dict))
@@ -325,7 +327,7 @@ def test_a_body_without_end_is_given_up(server: Server) -> None:
     first, block = (packer.compress(b" " * 4_000_000) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
     endless = [(first, block, JSON), (first, block, EVENTS), (gzip.compress(b" "), b"\0" * 99_999, JSON)]
     for body, again, kind in endless:
-        server.says(body, **{"Content-Type": kind, "Content-Encoding": "gzip"})
+        server.says(body, kind, encoding="gzip")
         server.again = again
         with pytest.raises(SottovoceError) as raised:
             asked(streaming=kind == EVENTS)
@@ -338,7 +340,7 @@ def test_a_body_without_end_is_given_up(server: Server) -> None:
 
 def test_a_compressed_reply_is_read(server: Server) -> None:
     server.replies(finish_reason="stop")
-    server.says(gzip.compress(server.body), **{"Content-Encoding": "gzip"})
+    server.says(gzip.compress(server.body), encoding="gzip")
 
     assert asked().text == "Answer: 4"
 
@@ -436,7 +438,7 @@ def test_sums_so_far_in_the_pieces_of_a_stream_are_not_added_up(server: Server) 
         {**ABOUT, "object": "chat.completion.chunk", "choices": [each], "usage": usage(written=30 + at, thought=30)}
         for at, each in enumerate([choice] * 20 + [ends])
     ]
-    server.says("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode(), **{"Content-Type": EVENTS})
+    server.says("".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks).encode(), EVENTS)
 
     assert asked(streaming=True).stats == COUNTED
 
