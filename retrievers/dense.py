@@ -101,19 +101,14 @@ class DenseIndex:
         import numpy as np
 
         vector = np.array([self._encoder.embed_query(query)], dtype=np.float32)
-        scores, rows = _best(self._vectors, vector, min(k, self._vectors.ntotal))
+        asked = k = min(k, self._vectors.ntotal)
+        while True:  # up to all ties with the last of the `k` best: FAISS returns any of the tied rows
+            asked = min(2 * asked, self._vectors.ntotal)
+            (scores,), (rows,) = self._vectors.search(vector, asked)
+            if asked == self._vectors.ntotal or rows[-1] < 0 or scores[k - 1] > scores[-1]:
+                break
         ranked = sorted((-float(score), int(row)) for score, row in zip(scores, rows, strict=True) if row >= 0)
         return [Hit(self._rows[row], -score) for score, row in ranked[:k]]
-
-
-def _best(vectors: Any, vector: Vectors, k: int) -> tuple[Vectors, Vectors]:  # Any: as for `flat`
-    """Return scores and rows of the `k` best and of all ties with the last: FAISS returns any of the tied rows."""
-    asked = k
-    while True:
-        asked = min(2 * asked, vectors.ntotal)
-        (scores,), (rows,) = vectors.search(vector, asked)
-        if asked == vectors.ntotal or rows[-1] < 0 or scores[k - 1] > scores[-1]:
-            return scores, rows
 
 
 def open_dense(where: str) -> DenseIndex:

@@ -76,7 +76,15 @@ class Google:
 
     def _ask(self, query: JSON) -> list[JSON]:
         key = self._secret()
-        client = _client(self._backend)
+        try:
+            from serpapi import GoogleSearch
+        except ImportError as error:
+            raise UsageError(
+                "google needs the package google-search-results; if serpapi is installed, which has the same module,"
+                " run: pip uninstall serpapi && pip install --force-reinstall google-search-results"
+            ) from error
+        # A subclass, since the address is a class attribute.
+        client: Untyped = type("_Google", (GoogleSearch,), {"BACKEND": self._backend, "SERP_API_KEY": None})
 
         def ask() -> requests.Response:
             arguments = {**query, "output": "json", "api_key": key.get_secret_value()}
@@ -142,18 +150,6 @@ def _keeping(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"google's results cannot be saved in {str(folder)!r}: {error.strerror or error}") from error
-
-
-def _client(backend: str) -> Untyped:
-    """Return a client class for this address: a subclass, since the address is a class attribute."""
-    try:
-        from serpapi import GoogleSearch
-    except ImportError as error:
-        raise UsageError(
-            "google needs the package google-search-results; if serpapi is installed, which has the same module,"
-            " run: pip uninstall serpapi && pip install --force-reinstall google-search-results"
-        ) from error
-    return type("_Google", (GoogleSearch,), {"BACKEND": backend, "SERP_API_KEY": None})
 
 
 def _judge(status: int, content: JSON) -> Trouble | None:

@@ -129,7 +129,9 @@ def fused(pool: Mapping[str, Evidence]) -> list[Listed]:
         key: [origin for piece in (key, *also) for origin in pool[piece]["origins"]] for key, also in folds.items()
     }
     listed = [Listed(key, also, _score(origins[key])) for key, also in folds.items()]
-    return sorted(listed, key=lambda item: (-item.score, _first(origins[item.key]), item.key))
+    # The best place orders equal scores.
+    places = {key: min((each["rank"], each["source"], each["docid"]) for each in origins[key]) for key in folds}
+    return sorted(listed, key=lambda item: (-item.score, places[item.key], item.key))
 
 
 def folded(pool: Mapping[str, Evidence]) -> dict[str, tuple[str, ...]]:
@@ -166,11 +168,6 @@ def _score(origins: Sequence[Origin]) -> float:
         ranking = (origin["source"], origin["query"])
         ranks[ranking] = min(origin["rank"], ranks.get(ranking, origin["rank"]))
     return sum(1 / (CONSTANT + rank) for rank in sorted(ranks.values()))  # sorted: float sums depend on their order
-
-
-def _first(origins: Sequence[Origin]) -> tuple[int, str, str]:
-    """Return the best place, which orders equal scores."""
-    return min((origin["rank"], origin["source"], origin["docid"]) for origin in origins)
 
 
 def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:

@@ -70,15 +70,13 @@ class PassageRetriever(BaseRetriever):
         query = query.encode("utf-8", "replace").decode()  # libraries reject lone surrogates
         searcher: Searcher = self.searcher
         hits = search(searcher, query, k, filter) if query.strip() else []
-        about: dict[str, object] = {"source": searcher.source, "query": query, "k": k}
-        return [_document(hit, rank, about) for rank, hit in enumerate(hits, 1)]
-
-
-def _document(hit: Hit, rank: int, about: dict[str, object]) -> Document:
-    passage, own = hit.passage, dict(hit.passage.metadata)
-    known = {"docid": passage.docid, "title": passage.title, "url": passage.url, "score": float(hit.score)}
-    metadata = {**own, **known, "rank": rank, **about, "metadata": own}
-    return Document(passage.text, id=f"{about['source']}:{passage.docid}", metadata=metadata)
+        about, documents = {"source": searcher.source, "query": query, "k": k}, []
+        for rank, hit in enumerate(hits, 1):
+            passage, own = hit.passage, dict(hit.passage.metadata)
+            known = {"docid": passage.docid, "title": passage.title, "url": passage.url, "score": float(hit.score)}
+            metadata = {**own, **known, "rank": rank, **about, "metadata": own}
+            documents.append(Document(passage.text, id=f"{searcher.source}:{passage.docid}", metadata=metadata))
+        return documents
 
 
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")

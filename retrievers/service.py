@@ -96,10 +96,6 @@ def _once(ask: Ask, judge: Judge, patience: Patience, secret: SecretStr | None) 
     except Exception as error:
         passing = isinstance(error, requests.RequestException)
         return Trouble(f"cannot be reached ({type(error).__name__})", passing)
-    return _read(response, judge, secret)
-
-
-def _read(response: requests.Response, judge: Judge, secret: SecretStr | None) -> JSON | Trouble:
     status = response.status_code
     if status >= 500:
         return Trouble(f"answered {status}, a server error", True, _asked_to_wait(response))

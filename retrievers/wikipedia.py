@@ -41,7 +41,11 @@ class Wikipedia:
         Raises:
             UsageError: `address` is neither a language nor an address, or there is no contact.
         """
-        self._address = _address(address)
+        self._address = f"https://{address}.wikipedia.org/w/api.php" if LANGUAGE.fullmatch(address) else address
+        if not self._address.startswith(("https://", "http://")):
+            raise UsageError(
+                f"wikipedia {address!r}: expected a language like 'en', or the address of a wiki's api.php"
+            )
         self._contact = (contact or os.environ.get(VARIABLE, "")).strip()
         self._patience = patience or Patience()
         if not self._contact:
@@ -56,7 +60,8 @@ class Wikipedia:
             "exlimit": MAX_PAGES,
             "exintro": 1,
         }
-        pages = sorted(self._pages(parameters), key=_place)
+        found = self._pages(parameters)
+        pages = sorted(found, key=lambda page: page["index"] if isinstance(page.get("index"), int) else 0)
         passages = [_passage(page) for page in pages[:k]]
         return [Hit(passage, 1 / place) for place, passage in enumerate(passages, 1) if passage.text]
 
@@ -105,14 +110,6 @@ def open_wikipedia(where: str) -> Wikipedia:
     return Wikipedia(where or "en")
 
 
-def _address(where: str) -> str:
-    if LANGUAGE.fullmatch(where):
-        return f"https://{where}.wikipedia.org/w/api.php"
-    if where.startswith(("https://", "http://")):
-        return where
-    raise UsageError(f"wikipedia {where!r}: expected a language like 'en', or the address of a wiki's api.php")
-
-
 def _judge(status: int, content: JSON) -> Trouble | None:
     error = content.get("error")
     if isinstance(error, dict):
@@ -129,11 +126,6 @@ def _listed(content: JSON, name: str) -> list[JSON]:
     if not (isinstance(listed, list) and all(isinstance(page, dict) and "title" in page for page in listed)):
         raise RetrievalError(f"wikipedia answered {name} that are not a list of pages: {words(listed)!r}")
     return listed
-
-
-def _place(page: JSON) -> int:
-    place = page.get("index")
-    return place if isinstance(place, int) else 0
 
 
 def _passage(page: JSON) -> Passage:
