@@ -45,11 +45,15 @@ def statistics(logprobs: ArrayLike, *, renormalise: bool = False) -> Features:
     entropy = 0.0 - float(p @ logs)
     spread = (logs + entropy) ** 2
     varentropy = float(p @ spread)
+    squares = (logs - logs.mean()) ** 2
+    variance = float(squares.mean())
+    # In Fisher's biased definition: 0 for a normal distribution.
+    excess = float((squares**2).mean()) / variance**2 - 3 if variance > ENOUGH_VARIANCE else 0.0
     return {
         "entropy": entropy,
         "varentropy": varentropy,
         "kurtosis": _ratio(float(p @ spread**2), varentropy),
-        "kurtosis_logprob_excess": _excess(logs),
+        "kurtosis_logprob_excess": excess,
     }
 
 
@@ -94,13 +98,6 @@ def _checked(logprobs: ArrayLike) -> NDArray[np.float64]:
 
 def _ratio(fourth: float, variance: float) -> float:
     return fourth / variance**2 if variance > ENOUGH_VARIANCE else 0.0
-
-
-def _excess(values: NDArray[np.float64]) -> float:
-    """Return the excess kurtosis in Fisher's biased definition: 0 for a normal distribution."""
-    squares = (values - values.mean()) ** 2
-    variance = float(squares.mean())
-    return float((squares**2).mean()) / variance**2 - 3 if variance > ENOUGH_VARIANCE else 0.0
 
 
 def features_of(tokens: Tokens, measure: Measure) -> Features | None:

@@ -184,7 +184,13 @@ def monitor_of(name: str) -> Monitor:
     kind, colon, rate = name.partition(":")
     if kind != RANDOM:
         return Monitor.read(Path(name))
-    return random_monitor(1 - (_rate(name, rate) if colon else RANDOM_RATE))
+    try:
+        share = float(rate) if colon else RANDOM_RATE
+    except ValueError:
+        share = float("nan")
+    if not 0 < share <= 1:
+        raise UsageError(f"watch is {name!r}; expected random:RATE with a share of turns in (0, 1], e.g. random:0.2")
+    return random_monitor(1 - share)
 
 
 def random_monitor(threshold: float, role: str = ALL) -> Monitor:
@@ -212,13 +218,3 @@ def matrix(columns: Mapping[str, ArrayLike], features: tuple[str, ...], bounds: 
     low, high = np.array(bounds).T
     scaled: Floats = 2 * (x - low) / np.where(high > low, high - low, 1.0) - 1
     return scaled
-
-
-def _rate(name: str, text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = float("nan")
-    if not 0 < rate <= 1:
-        raise UsageError(f"watch is {name!r}; expected random:RATE with a share of turns in (0, 1], e.g. random:0.2")
-    return rate

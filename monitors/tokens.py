@@ -119,26 +119,23 @@ def of_response(message: BaseMessage) -> Tokens:
     Raises:
         UsageError: the response has no log-probabilities, or has them in another format.
     """
-    try:
-        return _of_openai(message)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise UsageError(f"the log-probabilities of the reply are not as OpenAI returns them: {error!r}") from error
-
-
-def _of_openai(message: BaseMessage) -> Tokens:
     logprobs: JSONValue = message.response_metadata.get("logprobs")
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
-    if not content or not all(token.get("top_logprobs") for token in content):
-        found = "no log-probabilities" if not content else "a token without its most probable candidates"
-        raise UsageError(f"the reply has {found}; expected a model that returns them: logprobs=True, top_logprobs=10")
-    tops = [sorted(token["top_logprobs"], key=lambda top: -top["logprob"]) for token in content]
-    texts = [_utf8(token["token"]) for token in content]
-    return Tokens(
-        "".join(texts),
-        list(pairwise(accumulate(map(len, texts), initial=0))),
-        [[top["logprob"] for top in candidates] for candidates in tops],
-        [_utf8(candidates[0]["token"]) for candidates in tops],
-    )
+    try:
+        if not content or not all(token.get("top_logprobs") for token in content):
+            found = "no log-probabilities" if not content else "a token without its most probable candidates"
+            wanted = "expected a model that returns them: logprobs=True, top_logprobs=10"
+            raise UsageError(f"the reply has {found}; {wanted}")
+        tops = [sorted(token["top_logprobs"], key=lambda top: -top["logprob"]) for token in content]
+        texts = [_utf8(token["token"]) for token in content]
+        return Tokens(
+            "".join(texts),
+            list(pairwise(accumulate(map(len, texts), initial=0))),
+            [[top["logprob"] for top in candidates] for candidates in tops],
+            [_utf8(candidates[0]["token"]) for candidates in tops],
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UsageError(f"the log-probabilities of the reply are not as OpenAI returns them: {error!r}") from error
 
 
 def _utf8(token: str) -> str:

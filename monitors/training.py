@@ -15,14 +15,14 @@ that, without drawing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from math import ceil
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from sottovoce.core.errors import UsageError
 from sottovoce.monitors.dataset import Floats, Games, RowFile
@@ -201,25 +201,21 @@ def cross_validated(candidates: Sequence[Tried], games: Games) -> Floats:
 
 def _chosen(candidates: Sequence[Tried], parts: Split, training: Training) -> tuple[Monitor, float]:
     """Return the monitor to save, and its gain at the saved threshold."""
+    games, new = parts.choosing, parts.calibrating
     if training.rank == RANDOM:
-        return _random(parts.choosing, training)
+        if training.false_alarms is not None:
+            raise UsageError("only a fitted monitor can limit false alarms; drop --false-alarms or --rank random")
+        threshold = best_chance(games.turns, games.failed)
+        return random_monitor(threshold, games.role), float(game_gains(games.failed) @ chances(games.turns, threshold))
     if training.rank != "best" and len(candidates) < 2:
         raise UsageError(f"{training.rank} needs several candidates, and there is one; drop --features or --degree")
     places: dict[Rank, int] = {"best": 0, "second": 1, "worst": -1}
     chosen = candidates[places[training.rank]]
     if training.false_alarms is None:
         return chosen.monitor, chosen.triggered.gain
-    games, new = parts.choosing, parts.calibrating
     highest = new.highest(chosen.monitor.scores(new.columns))[~new.failed]
     monitor = chosen.monitor.model_copy(update={"threshold": conformal_threshold(highest, training.false_alarms)})
     return monitor, triggered(games.highest(monitor.scores(games.columns)), games.failed, monitor.threshold).gain
-
-
-def _random(games: Games, training: Training) -> tuple[Monitor, float]:
-    if training.false_alarms is not None:
-        raise UsageError("only a fitted monitor can limit false alarms; drop --false-alarms or --rank random")
-    threshold = best_chance(games.turns, games.failed)
-    return random_monitor(threshold, games.role), float(game_gains(games.failed) @ chances(games.turns, threshold))
 
 
 def check_installed() -> None:
@@ -278,7 +274,11 @@ def fit(games: Games, features: tuple[str, ...], degree: int, training: Training
     from sklearn.preprocessing import PolynomialFeatures
 
     columns = logged(games.columns) if training.log_features else games.columns
-    bounds = tuple(_bounds(columns, name) for name in features)
+    # If a feature is missing, `matrix` raises the error.
+    found = [(name, np.asarray(columns.get(name, 0.0))) for name in features]
+    bounds = tuple(
+        FIXED_TURNS if name == TURN else (float(values.min()), float(values.max())) for name, values in found
+    )
     pipeline = make_pipeline(PolynomialFeatures(degree), Ridge(alpha=ALPHA))
     pipeline.fit(matrix(columns, features, bounds), games.failed[games.game].astype(np.float64))
     terms, ridge = pipeline[0], pipeline[-1]
@@ -293,10 +293,3 @@ def fit(games: Games, features: tuple[str, ...], degree: int, training: Training
         threshold=1.0,
         measured=games.measured,
     )
-
-
-def _bounds(columns: Mapping[str, ArrayLike], name: str) -> Bounds:
-    if name == TURN:
-        return FIXED_TURNS
-    values = np.asarray(columns.get(name, 0.0))  # if it is missing, `matrix` raises the error
-    return float(values.min()), float(values.max())
