@@ -171,7 +171,11 @@ def _outcome(process: subprocess.Popen[bytes], limits: Limits, kind: str, user: 
         pipes, why = [*texts], ""
         try:
             while not why and process.poll() is None:
-                why = _read(pipes, texts, limits.output, POLL) or _exceeded(process, limits, started)
+                why = _read(pipes, texts, limits.output, POLL)
+                if not why and time.monotonic() - started > limits.seconds:
+                    why = "timeout"
+                elif not why and sum(_family(process).values()) > limits.memory:
+                    why = "memory"
         finally:
             _end(process, kind, user, name, exceeded=bool(why))
         while not why and select.select(pipes, [], [], 0)[0]:
@@ -190,12 +194,6 @@ def _read(pipes: list[int], texts: dict[int, bytearray], most: int, seconds: flo
             pipes.remove(pipe)
         texts[pipe] += data
     return "output" if sum(map(len, texts.values())) > most else ""
-
-
-def _exceeded(process: subprocess.Popen[bytes], limits: Limits, started: float) -> str:
-    if time.monotonic() - started > limits.seconds:
-        return "timeout"
-    return "memory" if sum(_family(process).values()) > limits.memory else ""
 
 
 def _family(process: subprocess.Popen[bytes]) -> dict[Untyped, int]:

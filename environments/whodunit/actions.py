@@ -229,7 +229,11 @@ class _Reader:
                 case "award":
                     return Action(verb, self._number(key, most))
                 case "answer":
-                    return Action(verb, truth=self._truth())
+                    plain = self._field("value").strip(".!").casefold()
+                    if plain not in (*YES, *NO):
+                        found = _shown(self._field("value"))
+                        raise _Wrong(f'"value" was {found}; with action 1 it must be "yes" or "no".')
+                    return Action(verb, truth=plain in YES)
                 case "broad":
                     attribute, value = self._pair()
                     return Action(verb, attribute=attribute, value=value, people=self._people(key))
@@ -238,13 +242,6 @@ class _Reader:
             return Action(verb)
         except _Wrong as wrong:
             return Malformed(str(wrong))
-
-    def _truth(self) -> bool:
-        value = self._field("value")
-        plain = value.strip(".!").casefold()
-        if plain not in (*YES, *NO):
-            raise _Wrong(f'"value" was {_shown(value)}; with action 1 it must be "yes" or "no".')
-        return plain in YES
 
     def _pair(self) -> tuple[str, str]:
         """Return attribute and value from "hat-brown" or "hat: brown"."""
