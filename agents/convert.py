@@ -262,7 +262,8 @@ def usage_of(reply: AIMessage) -> tuple[dict[str, float], str]:
         return {}, ABSURD
     if not read or not (written or PAYLOAD in reply.additional_kwargs):  # a local reply may be empty
         return {}, ""
-    if reused > read or thought > written:
+    # The reused tokens of a local reply may include the marker of its thoughts, which its prompt does not.
+    if PAYLOAD not in reply.additional_kwargs and (reused > read or thought > written):
         return {}, ABSURD
     stats = {"tokens_in": read, "tokens_reused": reused, "tokens_out": written - thought}
     return stats | ({"tokens_thoughts": thought} if thought else {}), ""

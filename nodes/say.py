@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from sottovoce.agents.ask import CUT, EMPTY, HUMAN, REFUSAL, WORDS, Ask
+from sottovoce.agents.ask import CUT, EMPTY, HUMAN, REFUSAL, THOUGHTS_ALONE, WORDS, Ask
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ContextOverflow
@@ -111,7 +111,7 @@ def unread(message: Message, error: str, longest: int = 0) -> str:
         return f"it was cut off at {longest} tokens" if longest else f"it was {CUT}"
     if message.cut:
         return f"it was {message.notes[0]}"
-    return next((note for note in message.notes if note == EMPTY or note.startswith(REFUSAL)), error)
+    return next((note for note in message.notes if note in (EMPTY, THOUGHTS_ALONE) or note.startswith(REFUSAL)), error)
 
 
 async def say_answer(

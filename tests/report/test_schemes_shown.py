@@ -129,7 +129,7 @@ def test_a_discussion_is_told_in_the_order_and_the_words_of_its_scheme(
 def test_only_the_latest_reply_is_shown_with_the_reason_why_it_was_asked_for(tmp_path: Path) -> None:
     run = schemes.held(*WEIGHED, tmp_path)
 
-    for shown in (printed(run, 160), markdown(run)):
+    for shown in (printed(run, 400), markdown(run)):
         assert "Hm!" in shown and "Hm." not in shown
         assert shown.count("first attempt: asked again: ") == shown.count("cannot be read: ") == 1
 

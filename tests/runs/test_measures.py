@@ -138,7 +138,8 @@ def test_what_an_expert_was_given_to_say_is_not_measured(tmp_path: Path) -> None
     ("replies", "score", "em"),
     [
         (["\\boxed{Orla}", "#Q: Which river is it?"], 1.0, 1.0),  # EM was 0.5: it counted the reply without a box
-        (["\\boxed{Orla}", "\\boxed{}"], 0.5, 0.5),
+        (["\\boxed{Orla}", "\\boxed{}"], 1.0, 1.0),
+        (["\\boxed{Orla}", "\\boxed{Mirn}"], 0.5, 0.5),
     ],
 )
 @pytest.mark.parametrize("rule", ["formatted", "raw"])
