@@ -54,7 +54,7 @@ class Server(BaseChatModel):
     [
         (None, None),
         ({"input_tokens": 9, "output_tokens": 3, "total_tokens": 12}, 12),
-        ({"input_tokens": 9, "output_tokens": 0, "total_tokens": 12, "input_token_details": {"cache_read": None}}, None),
+        ({"input_tokens": 9, "output_tokens": 0, "input_token_details": {"cache_read": None}}, None),
         ({"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}, None),
         ({"input_tokens": 10**30, "output_tokens": 3, "total_tokens": 3}, "absurd"),
         ({"input_tokens": 9, "output_tokens": 10**30, "total_tokens": 3}, "absurd"),
