@@ -22,8 +22,9 @@ SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "steps": steps.tables,
     "rivals": steps.rivals,
 }
-OF_ANY_SHAPE = ("decoding", "host", "steps", "rivals")  # the others run debates, or measure a small model
 OF_REAL = ("decoding", "debates")  # for a model given by name
+OF_SHAPE = dict.fromkeys(SHAPES, ("decoding", "host", "steps", "rivals"))  # the others need words, or a small model
+OF_SHAPE[BUNDLED] = ("decoding", "host", "debates", "batches")  # the others are for a model that fills a device
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if parsed.device != "cpu" and not torch.accelerator.is_available():
         sys.exit(f"--device {parsed.device} needs a GPU, and torch {torch.__version__} sees none here")
     shape = parsed.model or parsed.shape or (BUNDLED if parsed.device == "cpu" else "7b")
-    sections = parsed.only.split(",") if parsed.only else list(_sections(shape))
+    sections = parsed.only.split(",") if parsed.only else OF_SHAPE.get(shape, OF_REAL)
     if unknown := [name for name in sections if name not in SECTIONS]:
         sys.exit(f"unknown section {unknown[0]!r}; choose from: {', '.join(SECTIONS)}")
     torch.set_num_threads(parsed.threads)
@@ -48,13 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in sections:
         for table in SECTIONS[name](options):
             print(f"\n{table}", flush=True)
-
-
-def _sections(shape: str) -> Iterable[str]:
-    """Return the default sections for a model."""
-    if shape == BUNDLED:
-        return [name for name in SECTIONS if name not in ("steps", "rivals")]  # for a model that fills a device
-    return OF_ANY_SHAPE if shape in SHAPES else OF_REAL
 
 
 def _arguments() -> argparse.ArgumentParser:

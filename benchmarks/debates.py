@@ -99,25 +99,19 @@ def _lookups(options: Options) -> Table:
     """Return the tokens a step, and the speed against that without lookup decoding, by round and batch size."""
     sizes, table = options.batches or options.some(1, 8, 32), Table()
     table.add("lookup decoding by round, prompts aside", *(f"batch {size}" for size in sizes), "aim")
-    rounds = _spoken(options, -(-max(*sizes, ALONE) // SETTINGS.agents))
+    debates, loaded = (
+        -(-max(*sizes, ALONE) // SETTINGS.agents),
+        with_engine(options.loaded, Listening, threads=options.threads),
+    )
+    spoken = [each for each in _submitted(loaded, debates, options.most(TOKENS), SETTINGS) if each.form is None]
+    n = SETTINGS.agents * debates
+    rounds = [spoken[n * i : n * (i + 1)] for i in range(SETTINGS.rounds)]
     for number, requests in enumerate(rounds, 1):
         found = [_looked_up(options, requests[: max(size, ALONE)], size) for size in sizes]
         aim = "0.98x" if number == 1 else "2.2x, 1.6x"
         table.add(f"round {number}, against the same {PLAIN}", *(times(speed) for speed, _ in found), aim)
         table.add(f"round {number}, tokens a step", *(f"{tokens:.2f}" for _, tokens in found))
     return table
-
-
-def _spoken(options: Options, debates: int) -> list[list[Request]]:
-    """Return the requests of debates by round: prompts grow from round to round."""
-    loaded = with_engine(options.loaded, kind=Listening, threads=options.threads)
-    _run_batch(loaded, "nl", debates, options.most(TOKENS), SETTINGS)
-    assert isinstance(loaded.engine, Listening), "as made"
-    requests = sorted(
-        (each for each in loaded.engine.submitted if each.form is None), key=lambda request: request.length
-    )
-    n = SETTINGS.agents * debates
-    return [requests[n * i : n * (i + 1)] for i in range(SETTINGS.rounds)]
 
 
 def _looked_up(options: Options, requests: list[Request], size: int) -> tuple[float, float]:
@@ -212,9 +206,10 @@ def _measured(options: Options, rows: int) -> dict[str, tuple[str, str]]:
     """Return the tokens per second and the MB per row (empty on a CPU) of each rival."""
     longest = options.most(TOKENS, 4)
     fresh = with_engine(options.loaded, kind=Unending, max_batch=rows, threads=options.threads, lookup=False)
-    runs = {f"`{name}`": partial(_run_batch, fresh, name, rows // 2, longest) for name in BATCHED}
-    rounds, published = _rounds(options.loaded, rows, longest), as_published(options.loaded)
-    runs[RIVAL] = partial(_generate, published, rounds)
+    runs: dict[str, Run] = {f"`{name}`": partial(_run_batch, fresh, name, rows // 2, longest) for name in BATCHED}
+    spoken = _submitted(with_engine(options.loaded, Unending, max_batch=rows), rows // 2, longest, EQUAL)
+    rounds, published = [spoken[i : i + rows] for i in range(0, len(spoken), rows)], as_published(options.loaded)
+    runs[RIVAL] = lambda: [generate(published, each) for each in rounds]
     return {name: _rated(options, run, rows, longest * rows * len(rounds)) for name, run in runs.items()}
 
 
@@ -242,15 +237,8 @@ def _run_batch(loaded: LoadedModel, protocol: str, debates: int, longest: int, s
     loaded.engine.close()
 
 
-def _rounds(loaded: LoadedModel, rows: int, longest: int) -> list[list[Request]]:
-    """Return the requests of natural-language debates by round: prompts grow from round to round."""
-    recorder = with_engine(loaded, kind=Unending, max_batch=rows)
-    _run_batch(recorder, "nl", rows // 2, longest)
-    assert isinstance(recorder.engine, Unending), "as made"
-    requests = sorted(recorder.engine.submitted, key=lambda request: request.length)
-    return [requests[i : i + rows] for i in range(0, len(requests), rows)]
-
-
-def _generate(published: LoadedModel, rounds: list[list[Request]]) -> None:
-    for each in rounds:
-        generate(published, each)
+def _submitted(loaded: LoadedModel, debates: int, longest: int, settings: Debate) -> list[Request]:
+    """Return the requests of natural-language debates, round by round: prompts grow from round to round."""
+    _run_batch(loaded, "nl", debates, longest, settings)
+    assert isinstance(loaded.engine, Listening), "as made"
+    return sorted(loaded.engine.submitted, key=lambda request: request.length)

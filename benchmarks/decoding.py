@@ -84,7 +84,9 @@ def tables(options: Options) -> Iterator[Table]:
     batches = options.batches or options.some(*(LARGE_BATCHES if size >= LARGE else BATCHES))
     new = options.most(NEW if loaded.network.small else NEW_OF_REAL)
     rivals = [with_first(partial(_rivals, loaded, published, batch), new) for batch in batches]
-    repeats = [_repeats(options, loaded, batch) for batch in batches]
+    repeats = [max(options.repeats // max(batch // 8, 1), 1) for batch in batches]  # fewer of what takes minutes
+    if loaded.network.small:  # more of what is short and noisy
+        repeats = [options.repeats * max(4 - batch // 4, 1) for batch in batches]
     whole = [interleaved(rival, n, options.clock) for rival, n in zip(rivals, repeats, strict=True)]
     beyond_first = [times_of.beyond(FIRST) for times_of in whole]
     table, caches = Table(), [name for name in CACHES if name in rivals[0]]
@@ -98,13 +100,6 @@ def tables(options: Options) -> Iterator[Table]:
             *(f"{1000 * times_of.median(name) / (new - 1):.2f}" for times_of in beyond_first),
         )
     yield table
-
-
-def _repeats(options: Options, loaded: LoadedModel, batch: int) -> int:
-    """Return more repeats for short, noisy measurements, and fewer for those that take minutes."""
-    if loaded.network.small:
-        return options.repeats * max(4 - batch // 4, 1)
-    return max(options.repeats // max(batch // 8, 1), 1)
 
 
 def _ratios(loaded: LoadedModel, caches: list[str]) -> Iterator[tuple[str, str, Callable[[Times], str]]]:

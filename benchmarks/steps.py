@@ -111,26 +111,23 @@ def host(options: Options) -> Iterator[Table]:
     clock = "CPU ms" if network.device.type == "cpu" else "ms"
     table.add(f"host, {len(loaded.table)} tokens, {clock} a step", *(f"{n} rows" for n in rows))
     for name, case in cases(loaded).items():
-        found = [_milliseconds(network, loaded, case, n, options) for n in rows]
+        found = []
+        for n in rows:
+            network.prepare(n, loaded.tokenizer)
+            found.append(median(_milliseconds(loaded, case, n, options.most(STEPS, 2)) for _ in range(options.repeats)))
         table.add(name, *map("{:.2f}".format, found))
     yield table
 
 
-def _milliseconds(network: Free, loaded: LoadedModel, case: Case, rows: int, options: Options) -> float:
-    network.prepare(rows, loaded.tokenizer)
-    steps = options.most(STEPS, 2)
-    return 1000 * median(_seconds(loaded, case, rows, steps) for _ in range(options.repeats))
-
-
-def _seconds(loaded: LoadedModel, case: Case, rows: int, steps: int) -> float:
-    """Return the seconds of a step, over many steps of one batch: CPU time, or on a GPU all of it."""
+def _milliseconds(loaded: LoadedModel, case: Case, rows: int, steps: int) -> float:
+    """Return the time of a step, over many steps of one batch: CPU time, or on a GPU all of it."""
     loop = decoding_loop(loaded, case, rows)
     start = now(loaded)
     for _ in range(steps):
         loop.step()
-    seconds = (now(loaded) - start) / steps
+    milliseconds = 1000 * (now(loaded) - start) / steps
     assert loop.scheduler.decoding == rows, f"all rows still decode under {case}"
-    return seconds
+    return milliseconds
 
 
 def decoding_loop(

@@ -47,13 +47,11 @@ def renewed(folder: str, names: set[str]) -> str:
     old = {found[1]: line for line in lines if (found := ENTRY.match(line))}
     places = [at for at, line in enumerate(lines) if ENTRY.match(line)] or [len(lines)]
     order = [name for name in old if name in names] + sorted(names - old.keys())
-    listing = [_line_of(folder, name, old.get(name, "")) for name in order]
+    listing = []
+    for name in order:
+        text, line = summary(ROOT / folder / name), old.get(name, "")
+        listing.append(f"- `{name}`: {text}" if (text and folder != "tests") or not line else line)
     return "\n".join([*lines[: places[0]], *listing, *lines[places[-1] + 1 :]]).rstrip() + "\n"
-
-
-def _line_of(folder: str, name: str, old: str) -> str:
-    text = summary(ROOT / folder / name)
-    return f"- `{name}`: {text}" if (text and folder != "tests") or not old else old
 
 
 def main(arguments: list[str]) -> None:
