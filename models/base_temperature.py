@@ -145,20 +145,15 @@ def _likelihoods(
     loaded: LoadedModel, prompts: Sequence[Prompt], feed: Feed, temperatures: Sequence[float]
 ) -> list[list[float]]:
     """Return the likelihoods of the replies to all prompts, by temperature, decoded in one batch."""
-    requests = [
-        _request(loaded, prompt, feed, Sampling(temperature, seed=seed))
-        for temperature in temperatures
-        for seed, prompt in enumerate(prompts)
-    ]
+    requests = []
+    for temperature in temperatures:
+        for seed, prompt in enumerate(prompts):
+            longest = min(LONGEST, (loaded.network.context or len(prompt) + LONGEST) - len(prompt))
+            # The stop id is kept: a message that ends at once is then scored by its end, and no message is empty.
+            stop = Stop(longest, loaded.stop_ids, by="nearest" if feed.kind == "mean" else "token", keep=True)
+            requests.append(Request((Ids(prompt),), stop, feed=feed, sampling=Sampling(temperature, seed=seed)))
     replies = iter(loaded.engine.run_all(requests))
     return [[_likelihood(loaded, prompt, next(replies)) for prompt in prompts] for _ in temperatures]
-
-
-def _request(loaded: LoadedModel, prompt: Prompt, feed: Feed, sampling: Sampling) -> Request:
-    longest = min(LONGEST, (loaded.network.context or len(prompt) + LONGEST) - len(prompt))
-    # The stop id is kept: a message that ends at once is then scored by its end, and no message is empty.
-    stop = Stop(longest, loaded.stop_ids, by="nearest" if feed.kind == "mean" else "token", keep=True)
-    return Request((Ids(prompt),), stop, feed=feed, sampling=sampling)
 
 
 @torch.inference_mode()

@@ -24,7 +24,7 @@ from sottovoce.core.errors import ModelError
 from sottovoce.core.event_loop import check_not_forked
 from sottovoce.core.files import models_folder
 from sottovoce.models.engine.engine import Engine
-from sottovoce.models.engine.request import Ids, Record, Reply, Request, Rows, Stop
+from sottovoce.models.engine.request import Ids, Record, Request, Rows, Stop
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
 from sottovoce.models.huggingface.family import TESTED, layers_read_ids
@@ -172,7 +172,9 @@ def apart(loaded: LoadedModel) -> float:
     requests = [Request((piece,), Stop(2), record=Record(stats=True, top=len(loaded.table))) for _, piece in prompts]
     worst = 0.0
     for (ids_before, _), reply in zip(prompts, loaded.engine.twin(reuse=False).run_all(requests), strict=True):
-        for i, found in enumerate(_log_probabilities(loaded, reply)):
+        assert reply.stats is not None, "requested"
+        whole = torch.empty(len(reply.ids), len(loaded.table))  # (n, V), in the order of the ids
+        for i, found in enumerate(whole.scatter_(1, reply.stats.top_ids, reply.stats.top_logprobs)):
             right = _alone(loaded, (*ids_before, *reply.ids[:i]))
             worst = max(worst, float(((found - right).abs().max() / right.abs().max()).nan_to_num(torch.inf)))
     return worst
@@ -201,13 +203,6 @@ def check_batches(loaded: LoadedModel) -> LoadedModel:
             LOGGER.warning("%s: %s", loaded.name, ONE_BY_ONE)
             return loaded.varied(engine=loaded.engine.twin())
     return loaded
-
-
-def _log_probabilities(loaded: LoadedModel, reply: Reply) -> torch.Tensor:
-    """Return the log-probabilities (n, V) before each token of a reply, in the order of the ids."""
-    assert reply.stats is not None, "requested"
-    whole = torch.empty(len(reply.ids), len(loaded.table))
-    return whole.scatter_(1, reply.stats.top_ids, reply.stats.top_logprobs)
 
 
 @torch.inference_mode()

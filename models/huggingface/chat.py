@@ -298,13 +298,6 @@ class ThoughtBlock:
             return ""
 
     @property
-    def _is_closed(self) -> bool:
-        """True if the generation prompt has a closed block, or says in another way that there is none."""
-        if skip := self.markers.skip:  # harmony's "<|end|>" ends other turns too
-            return self._generation_prompt.rstrip().endswith(skip)
-        return self.markers.end_marker in self._generation_prompt
-
-    @property
     def _is_open(self) -> bool:
         return self._generation_prompt.rstrip().endswith(self.markers.open.strip())
 
@@ -330,7 +323,8 @@ class ThoughtBlock:
     @cached_property
     def skip(self) -> tuple[int, ...]:
         """The ids that keep the model from thinking; none if the generation prompt does."""
-        if self._is_closed:
+        prompt, skip = self._generation_prompt, self.markers.skip  # harmony's "<|end|>" ends other turns too
+        if prompt.rstrip().endswith(skip) if skip else self.markers.end_marker in prompt:  # closed, or without thoughts
             return ()
         return self.forced if self._is_open else self.chat.ids(self.markers.empty)
 

@@ -60,7 +60,9 @@ class CudaGraphs:
         That is the case before its shape has occurred often enough, and if the graph could not be captured or gave
         other numbers.
         """
-        key = _key(reading)
+        inputs = reading.inputs
+        # The memory of the KV cache first, then everything else that is fixed in a graph.
+        key = (_where(reading.window), tuple(inputs.shape), inputs.dtype, len(reading.span), reading.plain)
         self._counts[key] += 1
         if key not in self._graphs and self._counts[key] >= WARM:
             self._let_go(key)
@@ -113,12 +115,6 @@ class CudaGraphs:
             output = self._forward(static, self._layers)
         self._pool = graph.pool()
         return _Graph(graph, static, output)
-
-
-def _key(reading: Reading) -> Key:
-    """Return the memory of the KV cache first, then everything else that is fixed in a graph."""
-    shape = tuple(reading.inputs.shape)
-    return (_where(reading.window), shape, reading.inputs.dtype, len(reading.span), reading.plain)
 
 
 def _where(window: Pages) -> tuple[object, ...]:

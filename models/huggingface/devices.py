@@ -89,23 +89,18 @@ def placed(model: PreTrainedModel, place: Place) -> PreTrainedModel:
         ModelError: torch has no such device here, or a map names a module that the model does not have.
     """
     if not isinstance(place, str):
-        _check_names(model, [name for name, _ in place])
+        known = {*dict(model.named_modules()), *dict(model.named_parameters())}
+        if unknown := [name for name, _ in place if name not in known]:  # accelerate would leave it on the CPU silently
+            raise ModelError(
+                f"the device map names {unknown[0]!r}, which is not a module of {type(model).__name__}; "
+                f"it has {', '.join(sorted(child for child, _ in model.named_children()))} and what is below them"
+            )
     elif place != MAP:
         try:
             nn.Module.to(model, torch.device(place))
         except (RuntimeError, AssertionError) as error:  # torch without that backend, or no such device
             raise ModelError(f"device {place!r} cannot be used: {str(error).splitlines()[0]}") from error
     return model
-
-
-def _check_names(model: PreTrainedModel, names: list[str]) -> None:
-    """Check the names of a device map: accelerate would leave a misspelt module on the CPU silently."""
-    known = {*dict(model.named_modules()), *dict(model.named_parameters())}
-    if unknown := [name for name in names if name not in known]:
-        raise ModelError(
-            f"the device map names {unknown[0]!r}, which is not a module of {type(model).__name__}; "
-            f"it has {', '.join(sorted(child for child, _ in model.named_children()))} and what is below them"
-        )
 
 
 def input_device(module: nn.Module) -> torch.device:

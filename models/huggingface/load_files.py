@@ -155,9 +155,7 @@ def reading(name: str, part: str = "") -> Iterator[None]:
     """Turn any error of a library that reads untrusted files into a ModelError of one line."""
     try:
         yield
-    except SottovoceError:
-        raise
-    except (KeyboardInterrupt, SystemExit):
+    except (SottovoceError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # each library has its own classes, few are documented, and Rust's panics are these
         raise ModelError(f"model {name!r} cannot be loaded: {part and f'{part}: '}{reason(error)}") from error

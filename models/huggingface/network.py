@@ -6,14 +6,13 @@ import inspect
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel
 
-from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import ModelError
 from sottovoce.models.huggingface.cuda_graphs import CudaGraphs, Shape
 from sottovoce.models.huggingface.devices import without_cudnn
@@ -148,7 +147,9 @@ class Network:
             for layer, hidden in reading.hidden.items():
                 mask = self._mask(reading, hidden, reading.sight.get(layer))
                 mask = mask[self.attention.kinds[layer]] if isinstance(mask, dict) else mask
-                stack.callback(self.layers[layer].register_forward_pre_hook(_masked(mask), with_kwargs=True).remove)
+                stack.callback(
+                    self.layers[layer].register_forward_pre_hook(partial(_masked, mask), with_kwargs=True).remove
+                )
             stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken after them
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
             if reading.inputs.shape[1] > 1 and self.device.type == "cuda":
@@ -182,7 +183,7 @@ class Network:
             if not masks_hide:  # a second row, which in each layer begins with the state of the first
                 seen = torch.ones(len(ids), len(ids), device=self.device, dtype=self.table.rows.dtype).tril()
                 hidden = torch.where(seen > 0, 0, torch.finfo(seen.dtype).min)
-                inputs, hook = inputs.repeat(2, 1), _doubled(torch.stack([hidden, seen])[:, None])
+                inputs, hook = inputs.repeat(2, 1), partial(_doubled, torch.stack([hidden, seen])[:, None])
                 for layer in self.layers:
                     stack.callback(layer.register_forward_pre_hook(hook, with_kwargs=True).remove)
             found = self.model(inputs, output_attentions=True).attentions
@@ -226,7 +227,7 @@ class Network:
         """Return the model's keyword arguments (Any: of various types)."""
         inputs, end = reading.inputs, reading.span.shape[0]
         arguments: dict[str, Any] = {
-            **_named(inputs),
+            "input_ids" if inputs.dim() == 2 else "inputs_embeds": inputs,
             self._cache: CacheView(self.kinds, reading.window, reading.columns, end),
         }
         if not reading.plain or self.attention.masks_all(end):
@@ -242,21 +243,10 @@ class Network:
         return self.attention.mask(last, reading.span, reading.window[0].dtype, hidden)
 
 
-def _masked(mask: Mask) -> Keywords:
-    def hook(_module: nn.Module, inputs: Any, named: dict[str, Any]) -> Any:
-        return inputs, {**named, "attention_mask": mask}
-
-    return hook
+def _masked(mask: Mask, _module: nn.Module, inputs: Any, named: dict[str, Any]) -> Any:
+    return inputs, {**named, "attention_mask": mask}
 
 
-def _doubled(mask: torch.Tensor) -> Keywords:
-    """Return a hook by which a layer reads the first row's states under each mask (2, 1, n, n)."""
-
-    def hook(_module: nn.Module, inputs: Any, named: dict[str, Any]) -> Any:
-        return (inputs[0][:1].expand_as(inputs[0]), *inputs[1:]), {**named, "attention_mask": mask}
-
-    return hook
-
-
-def _named(inputs: torch.Tensor) -> dict[str, torch.Tensor]:
-    return {"input_ids" if inputs.dim() == 2 else "inputs_embeds": inputs}
+def _doubled(mask: torch.Tensor, _module: nn.Module, inputs: Any, named: dict[str, Any]) -> Any:
+    """Let a layer read the first row's states under each mask (2, 1, n, n)."""
+    return (inputs[0][:1].expand_as(inputs[0]), *inputs[1:]), {**named, "attention_mask": mask}

@@ -56,15 +56,12 @@ class TextStream:
             self._head, self._done = "", 0
         before, tail = self._head, self._detokenizer.text(ids[self._done :])
         if len(ids) - self._done > TAIL:
-            self._settle(ids, tail)
+            cut = len(ids) - KEPT
+            head = self._detokenizer.text(ids[self._done : cut])
+            # Move the cut on if both parts decode to the whole text; some tokenizers drop a leading space.
+            if head + self._detokenizer.text(ids[cut:]) == tail and not head.endswith(BROKEN):
+                self._head, self._done = self._head + head, cut
         return before + tail
-
-    def _settle(self, ids: Sequence[int], tail: str) -> None:
-        """Move the cut on if both parts decode to the whole text; some tokenizers drop a leading space."""
-        cut = len(ids) - KEPT
-        head = self._detokenizer.text(ids[self._done : cut])
-        if head + self._detokenizer.text(ids[cut:]) == tail and not head.endswith(BROKEN):
-            self._head, self._done = self._head + head, cut
 
 
 def settled(text: str) -> str:

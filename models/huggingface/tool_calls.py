@@ -76,21 +76,15 @@ def call_format(rendered: Callable[..., str] | None) -> CallFormat:
     opened, said_text = plain.rpartition(ASKED)[2], text.partition(ASKED)[2]
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(opened, said_text, strict=False))
     said_text = said_text[len([*alike]) :]
-    for at, shape in _json_in(said_text):
+    decoder = json.JSONDecoder()
+    for at in (at for at, sign in enumerate(said_text) if sign in "[{"):
+        try:
+            shape = decoder.raw_decode(said_text, at)[0]
+        except ValueError:
+            continue
         if set(dict(_slots(shape, shape))) == {"name", "arguments"}:
             return CallFormat(said_text[:at], shape)
     raise UsageError(f"the model's chat template does not write tool calls as JSON; {OTHERS}")
-
-
-def _json_in(text: str) -> Iterator[tuple[int, JSONValue]]:
-    """Yield each JSON object or list in a text, with its place."""
-    decoder = json.JSONDecoder()
-    for at, letter in enumerate(text):
-        if letter in "[{":
-            try:
-                yield at, decoder.raw_decode(text, at)[0]
-            except ValueError:
-                continue
 
 
 def _slots(shape: JSONValue, data: JSONValue) -> Iterator[tuple[str, JSONValue]]:
