@@ -162,15 +162,11 @@ class CipherOptions(LatentOptions):
     )
 
     @model_validator(mode="after")
-    def _threshold_of_a_criterion(self) -> Self:
+    def _together(self) -> Self:
         if self.partial is None and self.threshold is not None:
             raise UsageError(
                 "cipher got a threshold but no criterion; set partial to one of entropy, max, ..._reversed"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _bridged_as_it_is(self) -> Self:
         if self.bridge and self.probe != "none":
             raise UsageError(f"probe {self.probe!r} needs equal vocabularies; leave out bridge")
         if self.bridge and self.compresses:

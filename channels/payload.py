@@ -122,20 +122,17 @@ class Payload:
         rows = vectors(self.tensors, f"rows.{table.key}")
         if rows is None and "sparse.ids" in self.tensors:
             payload_check.check_tokens(self.tensors, len(table))  # a bridge's, whose tokens `check_for` does not know
-            rows = self._from_sparse(table)
+            import torch  # late, as below
+
+            at = slice(None) if self.carrying is None else self.carrying
+            weights, ids = self.tensors["sparse.weights"][at], self.tensors["sparse.ids"][at]
+            # The kept weights, scaled to the mass 1 that they approximate.
+            scaled = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+            rows = torch.einsum("nk,nke->ne", scaled.to(table.rows), table.rows[ids.to(table.rows.device)])
         if rows is None or self.carrying is None:
             return rows
         words = table.rows[self.tensors["ids"].to(table.rows.device)]
         return placed(rows, self.tensors, words)
-
-    def _from_sparse(self, table: Table) -> torch.Tensor:
-        import torch  # late, as below
-
-        at = slice(None) if self.carrying is None else self.carrying
-        weights, ids = self.tensors["sparse.weights"][at], self.tensors["sparse.ids"][at]
-        # The kept weights, scaled to the mass 1 that they approximate.
-        scaled = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
-        return torch.einsum("nk,nke->ne", scaled.to(table.rows), table.rows[ids.to(table.rows.device)])
 
     @property
     def carrying(self) -> torch.Tensor | None:

@@ -53,10 +53,6 @@ class Prompt:
     pieces: tuple[Piece, ...]
     edits: tuple[Edit, ...] = ()
 
-    def with_text(self, text: str, loaded: LoadedModel) -> Prompt:
-        """Return the prompt followed by a text, such as the prefill of the reply."""
-        return self.with_encoded(in_words(text, loaded)) if text else self
-
     def with_encoded(self, piece: Piece, edits: Sequence[Edit] = ()) -> Prompt:
         """Return the prompt followed by a piece; the positions of its edits count from its beginning.
 
@@ -238,7 +234,7 @@ class Protocol:
         """Return the prompt followed by the prefill of the reply; messages in it are inserted as in any turn."""
         for part in prefill.parts:
             if isinstance(part, str):
-                prompt = prompt.with_text(part, loaded)
+                prompt = prompt.with_encoded(in_words(part, loaded)) if part else prompt
             else:
                 prompt = self._with_reference(prompt, part, loaded, load)
         return prompt
@@ -327,10 +323,6 @@ class Protocol:
         shared = payload.label.vocabulary == loaded.vocabulary_key
         if reference.plain or reference.own or not (shared or self.hands_over):
             return payload
-        return self._probed(reference, payload, loaded, load)
-
-    def _probed(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
-        """Return another agent's payload as the probe of the options replaces it."""
         probe, length = self.options.probe, len(payload) if payload.positions is None else payload.positions
         if probe == "none" or not length or payload.label.protocol != self.name:  # the latter carries words
             return payload

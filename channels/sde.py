@@ -83,9 +83,8 @@ class SDE(Protocol):
     def _fits(self, payload: Payload, loaded: LoadedModel) -> bool:
         if payload.label.protocol != self.name or payload.states is None:
             return False
-        shape = (
-            payload.states.shape[-1] == loaded.network.hidden and max(payload.label.layers, default=0) < loaded.layers
-        )
+        deepest = max(payload.label.layers, default=0)
+        shape = payload.states.shape[-1] == loaded.network.hidden and deepest < loaded.layers
         return payload.label.weights == loaded.weights_key or (self.options.allow_other_weights and shape)
 
 
