@@ -163,9 +163,8 @@ def apart(loaded: LoadedModel) -> float:
     The prompts differ in length, and one is given by the rows of its embeddings, as CIPHER gives messages.
     """
     prompt = loaded.chat.ids(TEXT)[: min(READ, (loaded.network.context or 2 * READ) // 2)]
-    prompts: list[tuple[tuple[int, ...], Ids | Rows]] = [
-        (part, Ids(part)) for part in (prompt, prompt[: len(prompt) // 2])
-    ]
+    half = prompt[: len(prompt) // 2]
+    prompts: list[tuple[tuple[int, ...], Ids | Rows]] = [(prompt, Ids(prompt)), (half, Ids(half))]
     if not layers_read_ids(loaded.model):
         ids = torch.tensor(prompt, device=loaded.network.device)
         prompts.append((prompt, Rows(loaded.network.embed(ids).detach())))

