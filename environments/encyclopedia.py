@@ -84,9 +84,8 @@ class Encyclopedia(Pages):
 
 @cache
 def _content() -> dict[str, list[JSON]]:
-    content: dict[str, list[dict[str, Any]]] = json.loads(
-        Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
-    )
+    text = Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+    content: dict[str, list[dict[str, Any]]] = json.loads(text)
     return content
 
 

@@ -198,9 +198,8 @@ class Compressor:
             Document(hit.passage.contents, metadata={**hit.passage.metadata, "hit": at}) for at, hit in enumerate(hits)
         ]
         try:
-            reranked = [
-                hits[document.metadata["hit"]] for document in self._compressor.compress_documents(documents, query)
-            ]
+            found = self._compressor.compress_documents(documents, query)
+            reranked = [hits[document.metadata["hit"]] for document in found]
         except Exception as error:  # another package's code may raise anything
             raise RetrievalError(f"{self._name!r} failed: {type(error).__name__}: {first_line(error)}") from error
         return [Hit(hit.passage, 1 / rank) for rank, hit in enumerate(reranked, 1)]

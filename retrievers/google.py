@@ -117,12 +117,8 @@ class Google:
         if self._saved is None:
             return
         file = _file(self._saved, query)
-        content = {
-            "format": 1,
-            "retrieved": datetime.now(UTC).isoformat(timespec="seconds"),
-            **query,
-            "results": results,
-        }
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        content = {"format": 1, "retrieved": now, **query, "results": results}
         partial = file.with_suffix(f".{os.getpid()}-{id(results)}.partial")
         with _keeping(self._saved):
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -125,9 +125,8 @@ class Listed:
 def fused(pool: Mapping[str, Evidence]) -> list[Listed]:
     """Fold near duplicates, and join the rankings of all sources and queries by reciprocal ranks."""
     folds = folded(pool)
-    origins = {
-        key: [origin for piece in (key, *also) for origin in pool[piece]["origins"]] for key, also in folds.items()
-    }
+    pieces = {key: [pool[piece] for piece in (key, *also)] for key, also in folds.items()}
+    origins = {key: [origin for piece in found for origin in piece["origins"]] for key, found in pieces.items()}
     listed = [Listed(key, also, _score(origins[key])) for key, also in folds.items()]
     # The best place orders equal scores.
     places = {key: min((each["rank"], each["source"], each["docid"]) for each in origins[key]) for key in folds}
