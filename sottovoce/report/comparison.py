@@ -93,11 +93,9 @@ def _gather(name: str, content: Gathered) -> None:
             _add(runs, content)
             content.waiting += [row for row in experiment.rows if row not in runs]
             return
-        if several := [each.parent.name for each in sorted(folder.glob(f"*/{EXPERIMENT}"))]:
-            names = ", ".join(map(repr, several))
-            raise RecordError(
-                f"{name!r} contains experiments, {names}; report one of them: {str(folder / several[0])!r}"
-            )
+        if inner := [each.parent.name for each in sorted(folder.glob(f"*/{EXPERIMENT}"))]:
+            names = ", ".join(map(repr, inner))
+            raise RecordError(f"{name!r} contains experiments, {names}; report one of them: {str(folder / inner[0])!r}")
     folder = run_directory.find_run(name)
     _add({folder.resolve().name: load_run(folder)}, content)
 
@@ -243,26 +241,19 @@ def carried(experiment: Experiment, runs: Mapping[str, Run], summaries: Sequence
     """Return the rows at each point, in the order of the points; [] for an experiment without points."""
     by_run = {summary.run: summary for summary in summaries}
     names = [name for point in experiment.points for name, row in experiment.rows.items() if row.point == point]
-    return [_carried(experiment, name, runs[name], by_run) for name in names if name in by_run]
-
-
-def _carried(experiment: Experiment, name: str, run: Run, summaries: Mapping[str, Summary]) -> Carried:
-    row, right = experiment.rows[name], summaries[name].failed_wrong
-    done = [record for record in run.records.values() if record.decision]
-    sizes = [size for record in done for size in heard_bytes(record)]
-    floor, gain = summaries.get(run_name(experiment.floor or "", row.point)), None
-    if sum(sizes) and floor and floor.run != name and floor.failed_wrong and right:
-        number = experiment.axis[1].get(row.point, 1)
-        gain = (right.value - floor.failed_wrong.value) * number * KILOBYTE * len(done) / sum(sizes)
-    return Carried(
-        row=row.name,
-        point=row.point,
-        right=right,
-        message_bytes=fmean(sizes) if sizes else None,
-        computed=fmean(sum(map(computed_tokens, record.messages)) for record in done) if done else None,
-        seconds=summaries[name].seconds,
-        per_kilobyte=gain,
-    )
+    at_points = []
+    for name in (name for name in names if name in by_run):
+        row, right = experiment.rows[name], by_run[name].failed_wrong
+        done = [record for record in runs[name].records.values() if record.decision]
+        sizes = [size for record in done for size in heard_bytes(record)]
+        floor, gain = by_run.get(run_name(experiment.floor or "", row.point)), None
+        if sum(sizes) and floor and floor.run != name and floor.failed_wrong and right:
+            number = experiment.axis[1].get(row.point, 1)
+            gain = (right.value - floor.failed_wrong.value) * number * KILOBYTE * len(done) / sum(sizes)
+        message_bytes = fmean(sizes) if sizes else None
+        computed = fmean(sum(map(computed_tokens, record.messages)) for record in done) if done else None
+        at_points.append(Carried(row.name, row.point, right, message_bytes, computed, by_run[name].seconds, gain))
+    return at_points
 
 
 def heard_bytes(record: DiscussionRecord) -> Iterator[float]:

@@ -6,10 +6,9 @@ next message of such an agent. The form is that of the message's payload, unless
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from sottovoce.channels.message import Message, Place
+from sottovoce.channels.message import Message
 from sottovoce.nodes.hearing import HEARD_LATENT, HEARD_PLAIN, in_words
 from sottovoce.report import describe
 from sottovoce.runs.record import DiscussionRecord
@@ -32,24 +31,20 @@ class Edge(NamedTuple):
 def hearing_edges(record: DiscussionRecord) -> list[Edge]:
     """Return all edges of a discussion, in the order of the messages that were said after hearing."""
     prompts = {asked.place: "\n".join(text for _, text in asked.turns) for asked in record.prompts}
-    before = ((message, record.messages[:at]) for at, message in enumerate(record.messages))
-    return [edge for message, earlier in before for edge in _of(message, earlier, record, prompts)]
-
-
-def _of(
-    message: Message, earlier: Sequence[Message], record: DiscussionRecord, prompts: Mapping[Place, str]
-) -> Iterator[Edge]:
-    prompt, nearer, hears = prompts.get(message.place, ""), set[str](), record.chosen().edges()
-    for other in reversed([each for each in earlier if _moment(each) != _moment(message)]):
-        own, heard = other.agent == message.agent, (other.agent, message.agent) in hears and not other.withdrawn
-        words = (other.full_text if own or other.public is None else other.public).strip()
-        part = _quoted(words, prompt) if words and (own or heard) else None
-        if part == "":  # each quotation is of one message; equal words may have been said twice
-            prompt = "".join(prompt.rpartition(words)[::2])
-        latest = other.agent not in nearer
-        if heard and (part is not None or (not words and other.latent is not None and latest)):
-            yield Edge(other, message, f"{part or ''}{_form(other, message, record, latest=latest)}")
-        nearer |= {other.agent} if heard else set()
+    hears, edges = record.chosen().edges(), list[Edge]()
+    for at, message in enumerate(record.messages):
+        prompt, nearer = prompts.get(message.place, ""), set[str]()
+        for other in reversed([each for each in record.messages[:at] if _moment(each) != _moment(message)]):
+            own, heard = other.agent == message.agent, (other.agent, message.agent) in hears and not other.withdrawn
+            words = (other.full_text if own or other.public is None else other.public).strip()
+            part = _quoted(words, prompt) if words and (own or heard) else None
+            if part == "":  # each quotation is of one message; equal words may have been said twice
+                prompt = "".join(prompt.rpartition(words)[::2])
+            latest = other.agent not in nearer
+            if heard and (part is not None or (not words and other.latent is not None and latest)):
+                edges.append(Edge(other, message, f"{part or ''}{_form(other, message, record, latest=latest)}"))
+            nearer |= {other.agent} if heard else set()
+    return edges
 
 
 def _moment(message: Message) -> tuple[object, ...]:

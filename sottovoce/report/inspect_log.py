@@ -18,6 +18,7 @@ from sottovoce.core.any_types import JSON
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import question_id
 from sottovoce.report.describe import verdict
+from sottovoce.runs.cost import MODELS
 from sottovoce.runs.record import DiscussionRecord, Result
 from sottovoce.runs.run import Run
 
@@ -25,8 +26,6 @@ VERSION = 2
 """The version of Inspect's log format."""
 STATUS = {"done": "success", "stopped": "cancelled", "running": "started"}
 SCORER = "sottovoce"
-GENERATED = ("model", "hosted")
-"""Sources of messages that a model call made."""
 
 
 def inspect_log(run: Run) -> str:
@@ -95,6 +94,14 @@ def _sample(run: Run, record: DiscussionRecord, result: Result) -> JSON:
     question, messages = record.question, list(map(_message, record.messages))
     last = messages[-1] if messages else {"role": "assistant", "content": ""}
     reply = {"role": "assistant", "content": result.answer or last["content"]}
+    scores: JSON = {name: {"value": value} for name, value in result.measures.items() if value is not None}
+    if result.score is not None and record.decision is not None:
+        scores[SCORER] = {
+            "value": result.score,
+            "answer": result.answer,
+            "explanation": verdict(record) or record.decision["why"],
+            "metadata": {"abstained": result.abstained, "votes": record.decision["votes"]},
+        }
     sample: JSON = {
         "id": result.question,
         "epoch": run.manifest.seeds.index(record.seed) + 1,
@@ -103,7 +110,7 @@ def _sample(run: Run, record: DiscussionRecord, result: Result) -> JSON:
         "target": result.target or "",
         "messages": [{"role": "user", "content": question["question"], "source": "input"}, *messages],
         "output": {"model": record.settings["model"][0], "choices": [{"message": reply, "stop_reason": "stop"}]},
-        "scores": _sample_scores(record, result),
+        "scores": scores,
         "metadata": {"seed": record.seed, "decision": record.decision, "resets": len(record.resets)},
         "events": list(_events(run, record)),
         "model_usage": _usage_by_model(_calls(record)),
@@ -112,19 +119,6 @@ def _sample(run: Run, record: DiscussionRecord, result: Result) -> JSON:
     if record.error is not None:
         sample["error"] = {"message": record.error, "traceback": "", "traceback_ansi": ""}
     return sample
-
-
-def _sample_scores(record: DiscussionRecord, result: Result) -> JSON:
-    scores: JSON = {name: {"value": value} for name, value in result.measures.items() if value is not None}
-    if result.score is not None and record.decision is not None:
-        votes = record.decision["votes"]
-        scores[SCORER] = {
-            "value": result.score,
-            "answer": result.answer,
-            "explanation": verdict(record) or record.decision["why"],
-            "metadata": {"abstained": result.abstained, "votes": votes},
-        }
-    return scores
 
 
 def _message(message: Message) -> JSON:
@@ -141,7 +135,7 @@ def _message(message: Message) -> JSON:
         "id": "/".join(map(str, message.place)),
         "role": "user" if message.source == "human" else "assistant",
         "content": message.full_text,
-        "source": "generate" if message.source in GENERATED else None,
+        "source": "generate" if message.source in MODELS else None,
         "metadata": metadata,
     }
 
@@ -174,13 +168,8 @@ def _events(run: Run, record: DiscussionRecord) -> Iterator[JSON]:
 
 
 def _calls(record: DiscussionRecord) -> list[tuple[str, Message]]:
-    """Return the messages that models generated, each after the name of its model; guests use the first agent's."""
-    settings, agents = record.chosen(), record.chosen().names()
-    generated = [message for message in record.messages if message.source in GENERATED]
-    return [
-        (str(settings.of("model", message.agent if message.agent in agents else agents[0])), message)
-        for message in generated
-    ]
+    """Return the messages that models generated, each after the name of its model."""
+    return [(record.model_of(message.agent), message) for message in record.messages if message.source in MODELS]
 
 
 def _usage_by_model(calls: Iterable[tuple[str, Message]]) -> JSON:

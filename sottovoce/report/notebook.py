@@ -49,10 +49,9 @@ def html(result: object) -> str:
 def _table(records: Sequence[DiscussionRecord]) -> Table:
     table = Table("question", "seed", "answer", "target", "score", box=None, pad_edge=False)
     for record in records:
-        result, decided = record.result(), record.decision is not None
-        answer = (
-            one_line(result.answer or "no answer") if decided else f"{record.status}: {one_line(record.error or '')}"
-        )
+        result, answer = record.result(), f"{record.status}: {one_line(record.error or '')}"
+        if record.decision is not None:
+            answer = one_line(result.answer or "no answer")
         cells = [question_id(record.question), str(record.seed), answer, result.target or ""]
         table.add_row(*map(Text, [*cells, "" if result.score is None else figure(result.score)]))
     return table

@@ -188,27 +188,22 @@ def _markdown(content: Findings) -> str:
 def _latex(content: Findings) -> str:
     blocks = [r"% in the preamble: \usepackage{booktabs}"]
     for part in (part for part in content.parts if part):
-        blocks.append(_paragraphs(part) if isinstance(part, str) else _tabular(part))
+        if isinstance(part, str):
+            lines, listed = list[str](), False
+            for line in part.splitlines():
+                if line.startswith(ITEM) != listed:
+                    listed = not listed
+                    lines.append(rf"\{'begin' if listed else 'end'}{{itemize}}")
+                lines.append(rf"\item {_tex(line.removeprefix(ITEM))}" if listed else _tex(line))
+            blocks.append("\n".join([*lines, *([r"\end{itemize}"] if listed else [])]))
+            continue
+        columns = zip(*part.rows, strict=True)
+        layout = "".join("r" if all(map(NUMBER.fullmatch, cells)) else "l" for cells in columns)
+        head, *rows = (" & ".join(map(_tex, cells)) + r" \\" for cells in (part.headings, *part.rows))
+        begin = [r"\begin{table}", r"\centering", r"\footnotesize", rf"\begin{{tabular}}{{{layout}}}", r"\toprule"]
+        end = [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+        blocks.append("\n".join([*begin, head, r"\midrule", *rows, *end]))
     return "\n\n".join(blocks) + "\n"
-
-
-def _tabular(part: Table) -> str:
-    columns = zip(*part.rows, strict=True)
-    layout = "".join("r" if all(map(NUMBER.fullmatch, cells)) else "l" for cells in columns)
-    head, *rows = (" & ".join(map(_tex, cells)) + r" \\" for cells in (part.headings, *part.rows))
-    begin = [r"\begin{table}", r"\centering", r"\footnotesize", rf"\begin{{tabular}}{{{layout}}}", r"\toprule"]
-    end = [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-    return "\n".join([*begin, head, r"\midrule", *rows, *end])
-
-
-def _paragraphs(text: str) -> str:
-    lines, listed = list[str](), False
-    for line in text.splitlines():
-        if line.startswith(ITEM) != listed:
-            listed = not listed
-            lines.append(rf"\{'begin' if listed else 'end'}{{itemize}}")
-        lines.append(rf"\item {_tex(line.removeprefix(ITEM))}" if listed else _tex(line))
-    return "\n".join([*lines, *([r"\end{itemize}"] if listed else [])])
 
 
 def _tex(text: str) -> str:

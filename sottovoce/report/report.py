@@ -98,18 +98,11 @@ def _result(run: Summary) -> str:
 
 
 def _notes(content: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:
-    monitored = [
-        f"{name}: {line}"
-        for name, run in content.runs.items()
-        for line in describe.interventions([*run.records.values()])
-    ]
-    stopped = [f"{name} was stopped: {run.why}" for name, run in content.runs.items() if run.why]
-    of_runs = [f"{name}: {note}" for name, run in content.runs.items() for note in run.notes]
-    missing = (
-        [f"{counted(len(tensors.missing), 'payload')} missing or damaged; the words are shown"]
-        if tensors.missing
-        else []
-    )
+    runs, lost = content.runs.items(), counted(len(tensors.missing), "payload")
+    monitored = [f"{name}: {line}" for name, run in runs for line in describe.interventions([*run.records.values()])]
+    stopped = [f"{name} was stopped: {run.why}" for name, run in runs if run.why]
+    of_runs = [f"{name}: {note}" for name, run in runs for note in run.notes]
+    missing = [f"{lost} missing or damaged; the words are shown"] if tensors.missing else []
     return [*monitored, *stopped, *of_runs, *missing, *words.notes]
 
 
@@ -149,9 +142,7 @@ def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
 
 def _facts(run: Run) -> dict[str, str]:
     head, cost, records = run.manifest, run.cost, run.records.values()
-    models = dict.fromkeys(
-        f"{model.model} ({model.weights}, {model.format}, {model.device})" for model in head.models.values()
-    )
+    models = dict.fromkeys(f"{one.model} ({one.weights}, {one.format}, {one.device})" for one in head.models.values())
     ended = sum(record.status in ("done", "failed") for record in records)
     return {
         "status": f"{run.status}: {ended:,} of {counted(len(records), 'discussion')} ended",

@@ -90,9 +90,7 @@ def width_of(console: Console, panels: int) -> int:
 
 def panel(message: Message) -> Panel:
     """Return a finished message, shaded by uncertainty, above its footer."""
-    return titled(
-        describe.speaker(message), shaded(message), describe.footer(message), folded=describe.thoughts(message)
-    )
+    return titled(describe.speaker(message), shaded(message), describe.footer(message), describe.thoughts(message))
 
 
 def titled(title: str, text: Text, footer: str = "", folded: str = "") -> Panel:

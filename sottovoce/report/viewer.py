@@ -233,18 +233,15 @@ class Words:
     def numbers(self, ids: Numbers, label: Label) -> Numbers:
         """Return the numbers of tokens, in the shape of their ids."""
         distinct, at = np.unique(ids, return_inverse=True)
-        word_numbers = np.array([self._number(token, label) for token in distinct.tolist()], dtype=np.int64)
-        return word_numbers[at].reshape(ids.shape)
-
-    def _number(self, token: int, label: Label) -> int:
-        key = (label.vocabulary, token)
-        if key not in self._numbers:
-            model = (label.model, label.vocabulary)
-            if model not in self._tokenizers:
-                self._tokenizers[model] = self._load(label)
-            self._numbers[key] = len(self.texts)
-            self.texts.append(text_of(token, self._tokenizers[model]))
-        return self._numbers[key]
+        for token in distinct.tolist():
+            if (label.vocabulary, token) not in self._numbers:
+                model = (label.model, label.vocabulary)
+                if model not in self._tokenizers:
+                    self._tokenizers[model] = self._load(label)
+                self._numbers[label.vocabulary, token] = len(self.texts)
+                self.texts.append(text_of(token, self._tokenizers[model]))
+        word_numbers = [self._numbers[label.vocabulary, token] for token in distinct.tolist()]
+        return np.array(word_numbers, dtype=np.int64)[at].reshape(ids.shape)
 
     def _load(self, label: Label) -> PreTrainedTokenizerBase | None:
         try:
