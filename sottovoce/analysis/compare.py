@@ -121,9 +121,7 @@ def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
     targets = [
         second[key].question for key in other_scores if known.get(key[0], second[key].target) != second[key].target
     ]
-    out = {
-        name for run in (first, second) for (name, _), result in run.items() if result.question in {*targets, *dealt}
-    }
+    out = {key[0] for run in (first, second) for key, result in run.items() if result.question in {*targets, *dealt}}
     if only_means := not scores.keys() & other_scores.keys():
         scores, other_scores = _by_question(scores), _by_question(other_scores)
     keys = [key for key in scores if key in other_scores and key[0] not in out]

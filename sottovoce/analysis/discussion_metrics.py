@@ -98,12 +98,12 @@ def rates(observations: Iterable[Observation], by: str | None = None) -> list[Ra
         if of is not None:
             group = f"{ROUND}{int(of) + 1}" if by == "round" else of
             groups.setdefault((observation.measure, group), []).append(observation)
-    found = []
+    measured = []
     for (measure, group), members in groups.items():
         happened = [float(each.happened) for each in members]
         interval = share(happened, [each.question for each in members])
-        found.append(Rate(measure, group, int(sum(happened)), len(members), interval))
-    return sorted(found, key=lambda rate: (MEASURES.index(rate.measure), len(rate.of), rate.of))  # agent_9, agent_10
+        measured.append(Rate(measure, group, int(sum(happened)), len(members), interval))
+    return sorted(measured, key=lambda rate: (MEASURES.index(rate.measure), len(rate.of), rate.of))  # agent_9, agent_10
 
 
 DECIDED, ROUND = "decided right", "round "

@@ -12,7 +12,7 @@ successes taken as given; it needs the extra `eval`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -30,7 +30,6 @@ from sottovoce.monitors.tokens import Decode
 from sottovoce.monitors.training import chances, equal_resets, game_gains
 from sottovoce.nodes.guard import Decoders, features_of_acts, finished
 from sottovoce.nodes.settings import Settings
-from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 if TYPE_CHECKING:
@@ -55,38 +54,26 @@ def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) ->
     rows: list[Row] = []
     passed: Counter[str] = Counter()
     for run in runs:
+        settings, store, decoders = run.manifest.own_settings(), run.store(), _decoders(run, trust)
         for (question, seed), record in run.records.items():
-            if record.decision is None or record.decision["score"] is None:
+            if record.decision is None or (score := record.decision["score"]) is None:
                 passed["discussions without a score"] += 1
                 continue
             game = f"{run.folder.name if run.folder else ''}/{question}/{seed}"
-            rows += _rows(run, record, game, measure, passed, trust)
+            done = finished(record.messages)
+            measurable = [message for message in done if message.uncertainty is not None]
+            judged = _groups(measurable, settings)
+            passed["messages without a payload"] += len(done) - len(measurable)
+            passed["messages that monitors do not see"] += len(measurable) - sum(map(len, judged))
+            for messages in judged:
+                role, turn = settings.role_of(messages[0].agent), messages[0].round
+                features = features_of_acts(messages, measure, store, decoders)
+                row = Row(game=game, turn=turn, role=role, features=features, failed=score < 1, measured=measure)
+                rows.append(row)
     if not rows:
         why = ", ".join(f"{n} {reason}" for reason, n in passed.items() if n) or "no discussion"
         raise UsageError(f"no turn is usable for training: found {why}; expected replies of local models, and targets")
     return rows, passed
-
-
-def _rows(
-    run: Run, record: DiscussionRecord, game: str, measure: Measure, passed: Counter[str], trust: Trust
-) -> Iterator[Row]:
-    settings, store = run.manifest.own_settings(), run.store()
-    failed = record.decision is not None and (record.decision["score"] or 0) < 1
-    done, decoders = finished(record.messages), _decoders(run, trust)
-    measurable = [message for message in done if message.uncertainty is not None]
-    judged = _groups(measurable, settings)
-    passed["messages without a payload"] += len(done) - len(measurable)
-    passed["messages that monitors do not see"] += len(measurable) - sum(map(len, judged))
-    for messages in judged:
-        first = messages[0]
-        yield Row(
-            game=game,
-            turn=first.round,
-            role=settings.role_of(first.agent),
-            features=features_of_acts(messages, measure, store, decoders),
-            failed=failed,
-            measured=measure,
-        )
 
 
 def _decoders(run: Run, trust: Trust) -> Decoders:

@@ -253,9 +253,8 @@ def _match(related: Related, agents: list[int], images: list[int]) -> Images:
     image = [i if colour == image_colours[i] else next(free[colour]) for i, colour in enumerate(colours)]
     if all(related[a][b] == row[i] for a, row in zip(image, related, strict=True) for i, b in enumerate(image)):
         return [image]
-    doubtful = next(
-        i for i, colour in enumerate(colours) if colours.count(colour) > 1
-    )  # exists: unique colours always match
+    # There is one: unique colours always match.
+    doubtful = next(i for i, colour in enumerate(colours) if colours.count(colour) > 1)
     fitting = (i for i, colour in enumerate(image_colours) if colour == colours[doubtful])
     return next(filter(None, (_match(related, [*agents, doubtful], [*images, one]) for one in fitting)), [])
 
