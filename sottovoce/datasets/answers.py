@@ -263,18 +263,14 @@ def _strategyqa(row: Row) -> Fields:
 def _fever(row: Row) -> Fields:
     target = _one_of(row.get("label"), {each.lower(): each for each in FEVER_LABELS}, "label")
     fields: Fields = {"question": row.text("claim"), "choices": [*FEVER_LABELS], "target": target}
-    gold = {"gold_passages": found} if (found := _pages(row)) else {}
-    return {**fields, **gold, "description": CLAIM}
-
-
-def _pages(row: Row) -> list[str]:
-    """Return the titles of the pages that FEVER's evidence names: [[[annotation, evidence, page, sentence]]]."""
-    evidence = row.values.get("evidence")
+    evidence = row.values.get("evidence")  # [[[annotation, evidence, page, sentence]]]
     lists = [one for one in evidence if isinstance(one, list)] if isinstance(evidence, list) else []
     named = [each[2] for one in lists for each in one if isinstance(each, list) and len(each) > 2]
     pages = [*named, row.values.get("evidence_wiki_url")]
     titles = (str(page).replace("-LRB-", "(").replace("-RRB-", ")").replace("-COLON-", ":") for page in pages if page)
-    return list(dict.fromkeys(title.replace("_", " ") for title in titles))
+    if gold := list(dict.fromkeys(title.replace("_", " ") for title in titles)):
+        fields["gold_passages"] = gold
+    return {**fields, "description": CLAIM}
 
 
 FOLIO = DataSet(

@@ -64,9 +64,7 @@ def _musique(row: Row) -> Fields:
         return _longbench(row)
     published = row.get("paragraphs")
     try:
-        passages = [
-            ({"title": each["title"], "text": each["paragraph_text"]}, each["is_supporting"]) for each in published
-        ]
+        passages = [({"title": one["title"], "text": one["paragraph_text"]}, one["is_supporting"]) for one in published]
     except (TypeError, KeyError):
         raise UsageError("paragraphs do not all have title, paragraph_text and is_supporting, as published") from None
     supporting = [passage for passage, supports in passages if supports]

@@ -98,31 +98,30 @@ def two_facts(
     solution uses both facts.
     """
     people = [*_people(FIRST, f"{name}/{seed}"), *_people(MORE, f"{name}/{seed}/more")]
-    return [_about_pair(f"{name}/{seed}/{i}", PAIRS[name], person, agents) for i, person in enumerate(people[:n])]
+    questions = []
+    for i, person in enumerate(people[:n]):
+        rng = random.Random(f"{name}/{seed}/{i}")
+        pair = rng.choice(PAIRS[name])
+        known = {"person": person, "middle": rng.choice(pair.middles), "end": rng.choice(pair.ends)}
+        facts = [pair.first.format(**known), pair.second.format(**known)]
+        holders = rng.sample(list(agents), 2) if len(agents) > 1 else [agents[0], agents[0]]
+        dealt = list(zip(facts, holders, strict=True))
+        question = Question(
+            id=f"{name}/{seed}/{i}",
+            question=pair.question.format(**known),
+            kind="text",
+            target=known["end"],
+            solution=f"{' '.join(facts)} The answer is {known['end']}.",
+            documents={agent: [fact for fact, holder in dealt if holder == agent] for agent in agents},
+        )
+        questions.append(question)
+    return questions
 
 
 def _people(first_names: Sequence[str], seed: str) -> list[str]:
     people = [f"{first} {last}" for first in first_names for last in LAST]
     random.Random(seed).shuffle(people)
     return people
-
-
-def _about_pair(id: str, pairs: Sequence[Pair], person: str, agents: Sequence[str]) -> Question:
-    rng = random.Random(id)
-    pair = rng.choice(pairs)
-    known = {"person": person, "middle": rng.choice(pair.middles), "end": rng.choice(pair.ends)}
-    facts = [pair.first.format(**known), pair.second.format(**known)]
-    holders = rng.sample(list(agents), 2) if len(agents) > 1 else [agents[0], agents[0]]
-    return Question(
-        id=id,
-        question=pair.question.format(**known),
-        kind="text",
-        target=known["end"],
-        solution=f"{' '.join(facts)} The answer is {known['end']}.",
-        documents={
-            agent: [fact for fact, holder in zip(facts, holders, strict=True) if holder == agent] for agent in agents
-        },
-    )
 
 
 BRIEFINGS = {"briefing": 4, **{f"briefing_{facts}": facts for facts in (1, 2, 8, 16)}}

@@ -96,10 +96,15 @@ def read_source(
     is_copy = path.is_dir() and not (source.data.aliases_in or source.data.files)
     open_rows = read_hub if is_copy or is_on_hub(source.where) else read_published
     with open_rows(source.where, source.data, source.part) as file:
-        found, whole = _rows(file, source, dict(common or {}), enough or Enough())
-        if not (rows := _with_decoys(found)):
+        rows, whole = _rows(file, source, dict(common or {}), enough or Enough())
+        if not rows:
             raise UsageError(f"no row of {file.name} is a question of {source.name}; expected at least one")
-        total = len(rows) if whole else None
+        count = len(rows)
+        for at, row in enumerate(rows):  # decoys are the solutions of the next rows; the first row follows the last
+            others = [rows[(at + 1 + k) % count].question.get("solution") for k in range(min(DECOYS, count - 1))]
+            if "decoys" not in row.question and (decoys := [solution for solution in others if solution]):
+                row.question["decoys"] = decoys
+        total = count if whole else None
         return QuestionFile(path, file.digest(), tuple(rows), total, data_set=source.name, noun=file.noun)
 
 
@@ -144,16 +149,6 @@ def _different(id: str, known: set[str]) -> str:
         new_id = f"{id}-{number}"
     known.add(new_id)
     return new_id
-
-
-def _with_decoys(rows: list[AskedRow]) -> list[AskedRow]:
-    """Add to each row the solutions of the rows after it, if any; the first row follows the last."""
-    n = len(rows)
-    for at, row in enumerate(rows):
-        others = [rows[(at + 1 + k) % n].question.get("solution") for k in range(min(DECOYS, n - 1))]
-        if "decoys" not in row.question and (decoys := [solution for solution in others if solution]):
-            row.question["decoys"] = decoys
-    return rows
 
 
 @contextmanager
@@ -276,7 +271,18 @@ def read_hub(where: str, data: DataSet, part: str) -> Iterator[DataFile]:
     """
     name = f"{data.name} of {where!r}"
     path, commit = (where, None) if Path(where).is_dir() else _pinned(where)
-    rows = _load(name, path, commit, *data.on_hub(part))
+    config, split = data.on_hub(part)
+    try:
+        import datasets
+        from datasets.exceptions import DatasetsError
+    except ImportError as error:
+        raise UsageError(f"{name} needs the library 'datasets': pip install 'sottovoce[eval]'") from error
+    datasets.disable_progress_bars()
+    try:
+        rows: list[Values] = datasets.load_dataset(path, config, split=split, revision=commit).to_list()
+    except (DatasetsError, OSError, ValueError) as error:
+        asked = f"config {config!r}, split {split!r}" if config else f"split {split!r}"
+        raise UsageError(f"{name} ({asked}) cannot be loaded: {first_line(error)}") from error
     if not rows:
         raise UsageError(f"{name} contains no row; expected {data.shape}")
     lines = "".join(json.dumps(row, sort_keys=True, default=str) + "\n" for row in rows)
@@ -295,18 +301,3 @@ def _pinned(where: str) -> tuple[str, str]:
     if Path(found[1]).exists():
         raise UsageError(f"the local folder {found[1]!r} would be read instead of the hub's; run in another directory")
     return found[1], found[2]
-
-
-def _load(name: str, path: str, commit: str | None, config: str | None, split: str) -> list[Values]:
-    try:
-        import datasets
-        from datasets.exceptions import DatasetsError
-    except ImportError as error:
-        raise UsageError(f"{name} needs the library 'datasets': pip install 'sottovoce[eval]'") from error
-    datasets.disable_progress_bars()
-    try:
-        rows: list[Values] = datasets.load_dataset(path, config, split=split, revision=commit).to_list()
-    except (DatasetsError, OSError, ValueError) as error:
-        asked = f"config {config!r}, split {split!r}" if config else f"split {split!r}"
-        raise UsageError(f"{name} ({asked}) cannot be loaded: {first_line(error)}") from error
-    return rows

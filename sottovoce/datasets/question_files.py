@@ -128,10 +128,8 @@ class QuestionFile:
         if skip >= len(rows):
             raise UsageError(f"--skip is {skip:,}, and {self.name} has {counted(len(rows), 'such row')}; skip fewer")
         end = None if limit is None else skip + limit
-        shuffled = None if shuffle is None else f"shuffled by seed {shuffle}"
-        return replace(
-            self, rows=tuple(rows[skip:end]), where=tuple(map(str, conditions)), order=shuffled, skipped=skip
-        )
+        order = None if shuffle is None else f"shuffled by seed {shuffle}"
+        return replace(self, rows=tuple(rows[skip:end]), where=tuple(map(str, conditions)), order=order, skipped=skip)
 
     def to_senders(self, agents: Sequence[str]) -> QuestionFile:
         """Return the rows with their documents dealt in turn to all agents but the last."""

@@ -120,7 +120,21 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
 def about_the_world(type: Type | None, n: int, seed: int = 0) -> list[Question]:
     """Return the first `n` questions of a type, or of all types in turn, shuffled by the seed."""
     name = "world" if type is None else f"world/{type}"
-    return [_about_article(f"{name}/{seed}/{i}", asked) for i, asked in enumerate(_order(type, seed)[:n])]
+    world, drawn = encyclopedia(), list[Question]()
+    for i, template in enumerate(_order(type, seed)[:n]):
+        sentences = [world.by_title[title].sentences[at] for title, at in template.gold if at is not None]
+        why = sentences or [f"The article on {template.gold[0].title} does not tell."]
+        question = Question(
+            id=f"{name}/{seed}/{i}",
+            question=template.text,
+            kind=KINDS[template.type],
+            target=template.answer,
+            solution=f"{' '.join(why)} The answer is {template.answer}.",
+            gold_passages=list(dict.fromkeys(title for title, _ in template.gold)),
+            documents=passages(template),
+        )
+        drawn.append({**question, "choices": [*LABELS], "description": CLAIM} if template.type == "claim" else question)
+    return drawn
 
 
 @cache
@@ -130,22 +144,6 @@ def _order(type: Type | None, seed: int) -> list[Asked]:
     found = list(encyclopedia_questions(type))
     random.Random(f"world/{type}/{seed}").shuffle(found)
     return found
-
-
-def _about_article(id: str, template: Asked) -> Question:
-    world = encyclopedia()
-    sentences = [world.by_title[title].sentences[at] for title, at in template.gold if at is not None]
-    why = sentences or [f"The article on {template.gold[0].title} does not tell."]
-    question = Question(
-        id=id,
-        question=template.text,
-        kind=KINDS[template.type],
-        target=template.answer,
-        solution=f"{' '.join(why)} The answer is {template.answer}.",
-        gold_passages=list(dict.fromkeys(title for title, _ in template.gold)),
-        documents=passages(template),
-    )
-    return {**question, "choices": [*LABELS], "description": CLAIM} if template.type == "claim" else question
 
 
 def passages(template: Asked) -> list[Passage]:

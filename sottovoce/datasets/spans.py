@@ -41,7 +41,9 @@ def paragraphs(context: JSONValue) -> list[dict[str, str]]:
 def _multihop(row: Row) -> Fields:
     """Read a row of HotpotQA or 2WikiMultihopQA; `answer_aliases` comes from the file of ids."""
     fields = span(row.text("question"), [row.text("answer"), *row.values.get("answer_aliases", [])])
-    if gold := gold_titles(row.values.get("supporting_facts")):
+    facts = row.values.get("supporting_facts")  # [[title, sentence], ...], or the hub's lists of both
+    titles = facts.get("title") if isinstance(facts, dict) else [fact[0] for fact in facts or [] if fact]
+    if gold := list(dict.fromkeys(title for title in titles or [] if isinstance(title, str))):
         fields["gold_passages"] = gold
     if row.part == "support":
         return {**fields, "documents": _supporting(row)}
@@ -64,19 +66,12 @@ def _supporting(row: Row) -> list[str]:
     return found
 
 
-def gold_titles(facts: JSONValue) -> list[str]:
-    """Return the distinct titles of supporting facts: [[title, sentence], ...], or the hub's lists of both."""
-    titles = facts.get("title") if isinstance(facts, dict) else [fact[0] for fact in facts or [] if fact]
-    return list(dict.fromkeys(title for title in titles or [] if isinstance(title, str)))
-
-
 def _cwq(row: Row) -> Fields:
     answers = row.get("answers")
     if not isinstance(answers, list) or not all(isinstance(each, dict) for each in answers):
         raise UsageError(f"answers are {answers!r}; expected a list of {{answer, aliases}}")
-    return span(
-        row.text("question"), [form for each in answers for form in (each.get("answer"), *(each.get("aliases") or []))]
-    )
+    forms = [form for each in answers for form in (each.get("answer"), *(each.get("aliases") or []))]
+    return span(row.text("question"), forms)
 
 
 def _triviaqa(row: Row) -> Fields:
