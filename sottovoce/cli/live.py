@@ -85,7 +85,10 @@ class LiveTranscript:
             case Opened():
                 self._console.print(transcript.block(self._console, introduction(run)))
             case Asked():
-                self._wait(run, event)
+                names = run.chosen().names()
+                order = names.index(event.agent) if event.agent in names else len(names)
+                if all(at[:-1] != event.place[:-1] for at in self._speaking):  # else an earlier reply is still shown
+                    self._speaking[event.place] = Message(**event.place._asdict(), text="", order=order)
             case Speaking(message):
                 begins = message.place not in self._speaking
                 kept = self._speaking if message.asked == "answer" else self._unfinished_elsewhere(message)
@@ -97,13 +100,6 @@ class LiveTranscript:
                 self._speaking = self._unfinished_elsewhere(message)
         self._print(all_of_it=run.decision is not None)
         self._draw(at_once=True)
-
-    def _wait(self, run: DiscussionRecord, call: Asked) -> None:
-        """Show that an agent reads its prompt, unless an earlier reply of the same act is still on the screen."""
-        names = run.chosen().names()
-        order = names.index(call.agent) if call.agent in names else len(names)
-        if all(at[:-1] != call.place[:-1] for at in self._speaking):
-            self._speaking[call.place] = Message(**call.place._asdict(), text="", order=order)
 
     def _unfinished_elsewhere(self, message: Message) -> dict[Place, Message]:
         return {place: unfinished for place, unfinished in self._speaking.items() if place[:-1] != message.place[:-1]}
@@ -138,20 +134,16 @@ class LiveTranscript:
     def _panel(self, message: Message, width: int) -> Panel:
         """Return a message's panel; that of a finished message is made once, since its shading reads the payload."""
         if message.place in self._speaking:
-            return self._unfinished(message, width)
+            said = compact(Text(steady(message.text))) if message.text else Text(READING, style="dim")
+            lines = said.wrap(self._console, width - 4)
+            again = ", asked again" if message.attempt else ""
+            text = Text("\n").join(lines[-max(self._console.height - AROUND, 3) :])  # its end, where new text appears
+            speaker, notes = f"{describe.speaker(message)}{again} …", " · ".join(map(one_line, message.notes))
+            return transcript.titled(speaker, text, notes)
         shown = message.place, message.notes
         if shown not in self._panels:
             self._panels[shown] = transcript.panel(message)
         return self._panels[shown]
-
-    def _unfinished(self, message: Message, width: int) -> Panel:
-        """Return a panel with the end of a long text, so that new text stays visible, and the notes below it."""
-        said = compact(Text(steady(message.text))) if message.text else Text(READING, style="dim")
-        lines = said.wrap(self._console, width - 4)
-        again = ", asked again" if message.attempt else ""
-        shown = Text("\n").join(lines[-max(self._console.height - AROUND, 3) :])
-        speaker, notes = f"{describe.speaker(message)}{again} …", " · ".join(map(one_line, message.notes))
-        return transcript.titled(speaker, shown, notes)
 
 
 class PipedTranscript:

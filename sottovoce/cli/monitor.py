@@ -23,7 +23,7 @@ from sottovoce.report.tables import show as show_table
 from sottovoce.runs.run_directory import find_run
 
 if TYPE_CHECKING:
-    from sottovoce.analysis.monitors import MonitorEvaluation, Resets
+    from sottovoce.analysis.monitors import Resets
     from sottovoce.monitors.monitor import Monitor
     from sottovoce.monitors.training import Trained, Tried
 
@@ -98,7 +98,13 @@ def train(options: TrainOptions) -> None:
     file = OutputFile(options.to, "--to", force=options.force, endings=(".json",))
     trained = train_monitor(read_rows(options.rows), options.role, options)
     file.write(trained.monitor.to_json())
-    show_table(_training(trained))
+    of = ", ".join(
+        f"{counted(len(part), 'game')} {what} ({int(part.failed.sum())} failed)"
+        for what, part in (("fitted to", trained.split.fitted), ("for validation", trained.split.choosing))
+    )
+    heading = f"role {one_line(trained.monitor.role)}: {of}, {counted(len(trained.tried), 'candidate')}"
+    rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, trained.tried[:SHOWN]))
+    show_table(f"{heading}\n\n{rows}\n\n{_validated(trained)}\n\n{_monitor(trained.monitor)}")
     say(f"written to {one_line(str(options.to))}")
 
 
@@ -114,7 +120,15 @@ def evaluate(options: EvaluateOptions) -> None:
     monitor, file = Monitor.read(options.monitor), read_rows(options.rows)
     if monitor.fitted is not None and monitor.fitted.sha256 == file.digest:
         say("the monitor was trained on these rows, so it looks better here than it is", error=True)
-    show_table(_evaluation(evaluate_monitor(monitor, file.games(monitor.role))))
+    result = evaluate_monitor(monitor, file.games(monitor.role))
+    rows = table("trigger | threshold | games reset | of failed | of successful | gain", map(_resets, result.triggers))
+    difference, games, p = result.difference, counted(result.games, "game"), p_value(result.difference.p)
+    interval = f"{_points(difference.low)} to {_points(difference.high)}"
+    verdict = (
+        f"one reset by the monitor is worth {_points(difference.value)} points more than by chance "
+        f"(95 % {interval}; p {p if p.startswith('<') else f'= {p}'}; {games})"
+    )
+    show_table(f"{games}, {result.failed} failed\n\n{rows}\n\n{verdict}")
 
 
 @commands.add(ShowOptions)
@@ -123,17 +137,6 @@ def show(options: ShowOptions) -> None:
     from sottovoce.monitors.monitor import Monitor
 
     say(_monitor(Monitor.read(options.monitor)))
-
-
-def _training(trained: Trained) -> str:
-    parts = trained.split
-    of = ", ".join(
-        f"{counted(len(part), 'game')} {what} ({int(part.failed.sum())} failed)"
-        for what, part in (("fitted to", parts.fitted), ("for validation", parts.choosing))
-    )
-    heading = f"role {one_line(trained.monitor.role)}: {of}, {counted(len(trained.tried), 'candidate')}"
-    rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, trained.tried[:SHOWN]))
-    return f"{heading}\n\n{rows}\n\n{_validated(trained)}\n\n{_monitor(trained.monitor)}"
 
 
 def _validated(trained: Trained) -> str:
@@ -159,20 +162,6 @@ def _tried(candidate: Tried) -> list[str]:
     features = one_line(", ".join(monitor.features))
     gain = _points(triggered.gain)
     return [features, str(monitor.degree), f"{monitor.threshold:.2f}", *map(_percent, shares), gain]
-
-
-def _evaluation(evaluation: MonitorEvaluation) -> str:
-    rows = table(
-        "trigger | threshold | games reset | of failed | of successful | gain", map(_resets, evaluation.triggers)
-    )
-    difference, games = evaluation.difference, counted(evaluation.games, "game")
-    interval = f"{_points(difference.low)} to {_points(difference.high)}"
-    p = p_value(difference.p)
-    verdict = (
-        f"one reset by the monitor is worth {_points(difference.value)} points more than by chance "
-        f"(95 % {interval}; p {p if p.startswith('<') else f'= {p}'}; {games})"
-    )
-    return f"{games}, {evaluation.failed} failed\n\n{rows}\n\n{verdict}"
 
 
 def _resets(resets: Resets) -> list[str]:

@@ -150,16 +150,11 @@ def build(model: type[Model], typed: Typed) -> Model:
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in chosen.items()}
     if issubclass(model, Settings):
         file = from_file(Path(typed[FILE]), model) if typed.get(FILE) is not None else {}
-        chosen = {**file, **chosen, **_by_name(chosen)}
+        split = [text.partition("=") for text in chosen.get("option", [])]  # some are fields of their own
+        by_name = {name.replace("-", "_"): value for name, _, value in split if name.replace("-", "_") in BY_NAME}
+        rest = ["".join(parts) for parts in split if parts[0].replace("-", "_") not in BY_NAME]
+        chosen = {**file, **chosen, **by_name, **({"option": rest} if split else {})}
     return model.model_validate(chosen)
-
-
-def _by_name(chosen: Typed) -> Typed:
-    """Return the settings of `--option` that are fields of their own, and the rest of `--option`."""
-    split = [text.partition("=") for text in chosen.get("option", [])]
-    found = {name.replace("-", "_"): value for name, _, value in split if name.replace("-", "_") in BY_NAME}
-    rest = ["".join(parts) for parts in split if parts[0].replace("-", "_") not in BY_NAME]
-    return {**found, **({"option": rest} if split else {})}
 
 
 def from_file(path: Path, model: type[Settings]) -> Typed:

@@ -131,7 +131,12 @@ def print_many(console: Console, run: Run, output: Output) -> None:
         console.print(title(run.manifest, len(run.records)), style="dim", soft_wrap=True)
         for line in knowledge((each.model for each in run.manifest.models.values()), run.manifest.origin):
             console.print(line, style="dim", soft_wrap=True)
-        console.print(_table(run))
+        table = Table("question", "seed", "answer", "", box=None, pad_edge=False)
+        for column in table.columns:
+            column.overflow = "fold"
+        for (question, seed), record in run.records.items():
+            table.add_row(one_line(question), str(seed), *_answer(record))
+        console.print(table)
     for line in summary(run):
         console.print(line, soft_wrap=True)
     if run.folder and run.records and not output.quiet:
@@ -176,16 +181,6 @@ def summary(run: Run) -> list[str]:
     measured = [means] if (means := run.results().mean_line) else []
     watched = describe.interventions([*run.records.values()])
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
-
-
-def _table(run: Run) -> Table:
-    """Return a line for each discussion; its measures are in the exports, and their means in the summary."""
-    table = Table("question", "seed", "answer", "", box=None, pad_edge=False)
-    for column in table.columns:
-        column.overflow = "fold"
-    for (question, seed), record in run.records.items():
-        table.add_row(one_line(question), str(seed), *_answer(record))
-    return table
 
 
 def _answer(record: DiscussionRecord) -> tuple[str, str]:

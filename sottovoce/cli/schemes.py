@@ -35,7 +35,11 @@ def run_scheme(scheme: str, settings: Settings, options: QuestionOptions, limits
         say(shows, error=True)
     pull_missing(settings)
     title = " · ".join([scheme.replace("_", "-"), settings.protocol, ", ".join(dict.fromkeys(settings.model))])
-    with _loading(output, title):
+    from sottovoce.report.tables import console_of, moves
+
+    console = console_of()
+    shown = doing(f"{title}: loading ...", console, animated=moves(console) and not output.as_json)
+    with nullcontext() if output.quiet else shown, uncollected():
         # Late: torch takes seconds, and errors in the request are reported first.
         from sottovoce.cli.run_screen import run_and_show
         from sottovoce.runs.manifest import new_manifest
@@ -84,17 +88,6 @@ def pull_missing(settings: Settings) -> None:
     except PackageMissing as error:
         later = f"{command('models', 'pull', SMALL)} gets it later; or name a model of yours with --model"
         raise PackageMissing(f"{error}; {later}") from error
-
-
-@contextmanager
-def _loading(output: Output, title: str) -> Iterator[None]:
-    """Say that a run is being loaded: at once on a terminal, and elsewhere on stderr if it takes long."""
-    from sottovoce.report.tables import console_of, moves
-
-    console = console_of()
-    shown = doing(f"{title}: loading ...", console, animated=moves(console) and not output.as_json)
-    with nullcontext() if output.quiet else shown, uncollected():
-        yield
 
 
 @contextmanager

@@ -139,12 +139,6 @@ def _names(nodes: tuple[str, ...]) -> str:
     return ", ".join(map(one_line, nodes))
 
 
-def new_messages(before: JSON, after: JSON) -> list[Message]:
-    """Return the messages that are new after a step, or were withdrawn in it."""
-    withdrawn = {message.place: message.withdrawn for message in before.get("board", [])}
-    return [message for message in after.get("board", []) if withdrawn.get(message.place) is not message.withdrawn]
-
-
 def changes(before: JSON, after: JSON) -> Iterator[str]:
     """Yield a line for every other difference."""
     for key in sorted(after.keys() - NOT_LISTED):
@@ -251,7 +245,9 @@ class Session:
         before = self._stops.values
         change()
         after = self._stops.values
-        if messages := new_messages(before, after):
+        withdrawn = {message.place: message.withdrawn for message in before["board"]}
+        messages = [each for each in after["board"] if withdrawn.get(each.place) is not each.withdrawn]  # or new
+        if messages:
             self._console.print(transcript.block(self._console, Block("", tuple(messages))))
         self._say(*changes(before, after))
         self._say(str(self._stops.current), style="dim")
