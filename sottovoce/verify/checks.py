@@ -19,7 +19,7 @@ from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.models.load import TOLERANCE
 from sottovoce.nodes.probes import run_of
 from sottovoce.runs.log import Key
-from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest, versions
+from sottovoce.runs.manifest import new_manifest, prompts_digest, versions
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import payload_store, run_all
@@ -72,7 +72,12 @@ def _rerun(run: Run, k: int, seed: int, verified: Verification, trust: Trust) ->
     able = [key for key, why in reasons.items() if not why]
     if not (keys := sorted(random.Random(seed).sample(able, min(k, len(able))))):
         return
-    manifest = _manifest_now(run)
+    # What the same run would have now, in exact mode if its models allow it; its prompts show its date.
+    settings = run.manifest.own_settings()
+    plain = all(model.format == "float32" and model.device == "cpu" for model in run.manifest.models.values())
+    settings = settings.model_copy(update={"exact": settings.exact or plain})
+    manifest = new_manifest(run.manifest.scheme, settings, run.questions(), run.manifest.seeds, run.manifest.origin)
+    manifest = manifest.model_copy(update={"started": run.manifest.started})
     models, models_now = (
         {agent: model.model_dump(include=OF_MODELS) for agent, model in each.models.items()}
         for each in (run.manifest, manifest)
@@ -82,9 +87,8 @@ def _rerun(run: Run, k: int, seed: int, verified: Verification, trust: Trust) ->
         return
     again = Run(manifest, run.questions())
     again.records = {key: again.records[key] for key in keys}
-    settings = trust.applied(again.manifest.own_settings()).model_copy(
-        update={"approve": []}
-    )  # everything was approved
+    settings = trust.applied(again.manifest.own_settings())
+    settings = settings.model_copy(update={"approve": []})  # everything was approved
     if settings.probe_from:  # a name relative to the saved run; the re-run's store is elsewhere, so use the full path
         settings = settings.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
     exact = bool(run.manifest.settings.get("exact")) and run.manifest.versions == manifest.versions
@@ -103,15 +107,6 @@ def _left_out(record: DiscussionRecord) -> str:
     if record.settings.get("human") or any(each["what"] == "reject" for each in record.interventions):
         return "a human took part in it"
     return "its watch was given in code" if record.interventions and not record.settings.get("watch") else ""
-
-
-def _manifest_now(run: Run) -> RunManifest:
-    """Return the manifest that the same run would have now, in exact mode if its models allow it, with its date."""
-    settings = run.manifest.own_settings()
-    plain = all(model.format == "float32" and model.device == "cpu" for model in run.manifest.models.values())
-    settings = settings.model_copy(update={"exact": settings.exact or plain})
-    now = new_manifest(run.manifest.scheme, settings, run.questions(), run.manifest.seeds, run.manifest.origin)
-    return now.model_copy(update={"started": run.manifest.started})
 
 
 def _compare(record: DiscussionRecord, again: DiscussionRecord, key: Key, exact: bool, verified: Verification) -> None:

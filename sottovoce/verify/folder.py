@@ -9,13 +9,12 @@ from typing import Any
 
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.store import PayloadRef, PayloadStore
+from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.files import bytes_of
 from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import digest
-from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import PAYLOADS, Run
 from sottovoce.runs.run_directory import LOG, read
 
@@ -87,8 +86,16 @@ def check_log(run: Run) -> Iterator[Finding]:
         before.update(raw)
     if (found := digest(run.questions())) != run.manifest.questions:
         yield Finding("the digest of all questions", run.manifest.questions, found)
-    if lines[-1]["line"] in CLOSING:
-        yield from _closing(run, lines)
+    if lines[-1]["line"] not in CLOSING:
+        return
+    told = {"nbytes": lines[-1].get("nbytes"), **(lines[-1].get("counts") or {})}
+    for name, found, expected in differences(told, {"nbytes": run.nbytes, **run.counts.model_dump()}):
+        yield Finding(f"the count of {name}", found, expected, "the log's last line")
+    if not any(line["line"] in BROKEN for line in lines):
+        named = {ref.sha256 for each in run.records.values() for said in each.messages for ref in _refs(said)}
+        for sha256 in run.store().keys():
+            if sha256 not in named:
+                yield Finding(f"payload {sha256[:12]}", "named by no message", "one that names it", PAYLOADS)
 
 
 def _order(lines: list[JSON]) -> Iterator[Finding]:
@@ -125,19 +132,6 @@ def _place(line: JSON) -> Place:
     return Place(**{name: line.get(name, 0) for name in Place._fields})  # a message may leave out zeros
 
 
-def _closing(run: Run, lines: list[JSON]) -> Iterator[Finding]:
-    """Check the counts of the last line, and that each payload is named: some may be left from removed discussions."""
-    told = {"nbytes": lines[-1].get("nbytes"), **(lines[-1].get("counts") or {})}
-    for name, found, expected in differences(told, {"nbytes": run.nbytes, **run.counts.model_dump()}):
-        yield Finding(f"the count of {name}", found, expected, "the log's last line")
-    if any(line["line"] in BROKEN for line in lines):
-        return
-    named = {ref.sha256 for each in run.records.values() for said in each.messages for ref in _refs(said)}
-    for sha256 in run.store().keys():
-        if sha256 not in named:
-            yield Finding(f"payload {sha256[:12]}", "named by no message", "one that names it", PAYLOADS)
-
-
 def _refs(message: Message) -> list[PayloadRef]:
     """Return the payloads that a message names: its own, the one that was measured, and the donors of a probe."""
     return [*message.own_refs, *message.donors]
@@ -152,30 +146,21 @@ def check_payloads(run: Run, key: Key) -> Iterator[Finding]:
             yield Finding("the payload", None, "one, as a local model spoke", where)
         for ref in _refs(message):
             try:
-                payload, fresh = _read(ref, store)
+                if (data := store.read(ref.sha256)) is None:  # from its file: a copy in memory would prove nothing
+                    raise PayloadError(f"{ref.sha256} is missing")
+                payload = Payload.from_bytes(data)
+                fresh = PayloadRef.of(payload, data)
             except PayloadError as error:
                 yield Finding("the payload", str(error), "the file that the message names", where)
                 continue
             different = list(differences(ref.to_dict(), fresh.to_dict(), "the payload's address"))
             if ref == message.payload:
-                different += _label(message, payload, record)
+                label = payload.label
+                model = record.models.get(message.agent) or next(iter(record.models.values()), None)
+                different += differences(message.text, label.text, "the text")
+                if label.protocol not in (record.settings["protocol"], "nl"):
+                    different.append(("the payload's protocol", label.protocol, record.settings["protocol"]))
+                for part in ("model", "weights", "vocabulary"):
+                    different += differences(getattr(label, part), getattr(model, part, None), f"the payload's {part}")
             for name, found, expected in different:
                 yield Finding(name, found, expected, where)
-
-
-def _read(ref: PayloadRef, store: PayloadStore) -> tuple[Payload, PayloadRef]:
-    """Read a payload from its file, verified; a copy in memory would prove nothing."""
-    if (data := store.read(ref.sha256)) is None:
-        raise PayloadError(f"{ref.sha256} is missing")
-    payload = Payload.from_bytes(data)
-    return payload, PayloadRef.of(payload, data)
-
-
-def _label(message: Message, payload: Payload, record: DiscussionRecord) -> Iterator[tuple[str, Any, Any]]:
-    label = payload.label
-    model = record.models.get(message.agent) or next(iter(record.models.values()), None)
-    yield from differences(message.text, label.text, "the text")
-    if label.protocol not in (record.settings["protocol"], "nl"):
-        yield "the payload's protocol", label.protocol, record.settings["protocol"]
-    for name in ("model", "weights", "vocabulary"):
-        yield from differences(getattr(label, name), getattr(model, name, None), f"the payload's {name}")
