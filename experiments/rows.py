@@ -164,10 +164,8 @@ def with_pilots(rows: Iterable[Row]) -> dict[str, Row]:
     for row in rows:
         if row.matched:
             settings = row.settings.model_copy(update={"samples": PILOT_SAMPLES})
-            name, questions = pilot_name(row.name), row.questions[:PILOT_QUESTIONS]
-            by_name[name] = replace(
-                row, name=name, settings=settings, questions=questions, seeds=row.seeds[:1], matched=None
-            )
+            pilot = replace(row, name=pilot_name(row.name), settings=settings, seeds=row.seeds[:1], matched=None)
+            by_name[pilot.name] = replace(pilot, questions=row.questions[:PILOT_QUESTIONS])
         by_name[row.name] = row
     return by_name
 

@@ -18,7 +18,7 @@ from sottovoce.experiments.rows import Row, is_known, is_over, match, pilot_name
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.context import Models
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.manifest import RunManifest, new_manifest, prompts_digest
+from sottovoce.runs.manifest import new_manifest, prompts_digest
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import Job, LimitReached, Show, resume_run, start_run
 
@@ -121,13 +121,6 @@ class RowRunner:
         """Start or resume a row's run, after checking its models against those of the other runs."""
         head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=self.models)
         head = head.model_copy(update={"budget": row.budget})
-        self._check_weights(row.name, head)
-        self.begin()
-        run = self.runs.get(row.name)
-        return start_run(head, row.questions, self.folder / row.name) if run is None else resume_run(run, head)
-
-    def _check_weights(self, name: str, head: RunManifest) -> None:
-        """Check that models with the same name have the same weights as in all runs so far."""
         known = {
             (model.model, model.format): model.weights
             for run in self.runs.values()
@@ -137,7 +130,10 @@ class RowRunner:
             before = known.get((model.model, model.format), model.weights)
             if before != model.weights:
                 weights = f"had the weights {before} before, and has {model.weights} now"
-                raise self._changed(name, f"has changed: the model {model.model!r} {weights}")
+                raise self._changed(row.name, f"has changed: the model {model.model!r} {weights}")
+        self.begin()
+        run = self.runs.get(row.name)
+        return start_run(head, row.questions, self.folder / row.name) if run is None else resume_run(run, head)
 
     def _changed(self, name: str, change: str) -> RecordError:
         return RecordError(

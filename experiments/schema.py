@@ -267,8 +267,13 @@ class Experiment(Keyed):
                 raise UsageError(nearest(f"row in {key!r}", name, names))
         if self.floor is not None and not self.points:
             raise UsageError("'floor' is compared at each point, and there are no points; drop it")
-        if self.published is not None:
-            self._check_figures(self.published, names)
+        if (published := self.published) is not None:
+            choose("point in 'figures'", [*published.figures], self.points)
+            choose("row in 'best_of'", [row for best in published.best_of.values() for row in best], names)
+            choose("metric in 'percent'", published.percent, published.metrics)
+            for by_row in published.figures.values():
+                choose("row in 'figures'", [*by_row], [*names, *published.best_of, *published.missing])
+                choose("metric in 'figures'", [metric for by in by_row.values() for metric in by], published.metrics)
         earlier = dict[str, FileRow]()
         for name, row in self.rows.items():
             if (target := row.matched.row if row.matched else name) not in self.rows:
@@ -280,14 +285,6 @@ class Experiment(Keyed):
             _check_donor(name, row, earlier)
             earlier[name] = row
         return self
-
-    def _check_figures(self, published: Published, rows: Collection[str]) -> None:
-        choose("point in 'figures'", [*published.figures], self.points)
-        choose("row in 'best_of'", [row for best in published.best_of.values() for row in best], rows)
-        choose("metric in 'percent'", published.percent, published.metrics)
-        for by_row in published.figures.values():
-            choose("row in 'figures'", [*by_row], [*rows, *published.best_of, *published.missing])
-            choose("metric in 'figures'", [metric for by in by_row.values() for metric in by], published.metrics)
 
     def sources(self, name: str) -> list[Source]:
         """Return the sources of the questions of a run."""
