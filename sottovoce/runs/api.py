@@ -34,8 +34,6 @@ from sottovoce.runs.runner import continue_run, payload_store, run_all
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-PLACE = ("epoch", "round", "turn", "agent", "act", "attempt")
-
 
 class RunResults:
     """The discussions of a run: messages, results, and tables of both."""
@@ -101,11 +99,10 @@ class RunResults:
         rows = []
         for (name, seed), record in self._run.records.items():
             for message in record.messages:
-                place = {key: getattr(message, key) for key in PLACE}
                 said = {"text": message.full_text, "withdrawn": message.withdrawn, "source": message.source}
                 under = message.payload
                 carried = {"protocol": under.protocol if under else None, "payload": under.sha256 if under else None}
-                rows.append({"id": name, "seed": seed, **place, **said, **carried, **message.stats})
+                rows.append({"id": name, "seed": seed, **message.place._asdict(), **said, **carried, **message.stats})
         return _table(rows)
 
 

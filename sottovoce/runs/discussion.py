@@ -116,13 +116,10 @@ class LiveDiscussion:
         self._requests[step] += 1
         if number < len(replies):
             return replies[number]
-        reply = await self._ask(request.value)
+        assert self._person is not None, "a run that asks humans has a `person` that replies"
+        reply = await in_daemon(partial(self._person, request.value))
         self._run.add({"line": "replied", "of": self._key, "task": step, "reply": reply})
         return reply
-
-    async def _ask(self, request: JSON) -> Reply:
-        assert self._person is not None, "a run that asks humans has a `person` that replies"
-        return await in_daemon(partial(self._person, request))
 
     def repeat(self, step: str) -> Update | None:
         """Return the recorded update of a step; None if it was not taken yet."""

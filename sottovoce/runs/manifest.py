@@ -171,9 +171,15 @@ def new_manifest(
     """
     from sottovoce.monitors.monitor import monitor_of  # late: numpy
 
-    chat_models, monitors = _models_of(settings, models), [monitor_of(name) for name in settings.watch]
+    chat_models = dict[str, BaseChatModel]()
+    for agent in (name for name in settings.names() if name not in settings.human):
+        model = models.get(agent) if isinstance(models, Mapping) else models or made_from(settings, agent)
+        chat_models |= {agent: model} if model is not None else {}
+    monitors = [monitor_of(name) for name in settings.watch]
     own = {name: pack for name, model in chat_models.items() if (pack := getattr(model, "pack", None))}
     packs = {} if settings.prompts else own
+    used: list[tuple[Registry[Any], str]] = [(SCHEMES, scheme), (PROTOCOLS, settings.protocol)]  # Any: of three types
+    used += [(KINDS, kind) for kind in sorted(set(map(kind_of, questions)))]
     return RunManifest(
         scheme=scheme,
         settings=settings.model_dump(mode="json"),
@@ -185,14 +191,8 @@ def new_manifest(
         answers={name: wording(settings, model) for name, model in chat_models.items()},
         models={name: _described(model) for name, model in chat_models.items() if isinstance(model, HookedChatModel)},
         monitors=digest([each.model_dump(mode="json") for each in monitors]) if monitors else "",
-        packages=_packages(scheme, settings, questions),
+        packages={f"{known.kind} {name!r}": package for known, name in used if (package := known.package(name))},
     )
-
-
-def _packages(scheme: str, settings: Settings, questions: Sequence[Question]) -> dict[str, str]:
-    used: list[tuple[Registry[Any], str]] = [(SCHEMES, scheme), (PROTOCOLS, settings.protocol)]  # Any: of three types
-    used += [(KINDS, kind) for kind in sorted(set(map(kind_of, questions)))]
-    return {f"{known.kind} {name!r}": package for known, name in used if (package := known.package(name))}
 
 
 def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) -> str:
@@ -213,15 +213,6 @@ def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) ->
 def digest(data: JSONValue) -> str:
     """Return the sha256 of plain JSON."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-
-
-def _models_of(settings: Settings, in_code: Models) -> dict[str, BaseChatModel]:
-    """Return the chat models by agent: those given in code, else those that the settings name; humans have none."""
-    models = dict[str, BaseChatModel]()
-    for agent in (name for name in settings.names() if name not in settings.human):
-        model = in_code.get(agent) if isinstance(in_code, Mapping) else in_code or made_from(settings, agent)
-        models |= {agent: model} if model is not None else {}
-    return models
 
 
 def _described(model: HookedChatModel) -> AgentModel:

@@ -229,13 +229,10 @@ def parse_statistics(state: Discussion, counts: Iterable[Count], answers: tuple[
             continue  # nothing reads it
         how = vote.get("asked")
         if vote["answer"] is None:
-            found["unknown" if _declines((asked or message).full_text, state) else "abstained"] += 1
+            text = (asked or message).full_text  # it says that the answer is unknown in words, or in a field
+            field = read_json(text, (ANSWER,), may_be_empty=(ANSWER,)).values.get(ANSWER)
+            unknown = kinds.declines(text, state) or (field is not None and kinds.is_open(field, state))
+            found["unknown" if unknown else "abstained"] += 1
         else:
             found["answer_turn" if how == "answer" else how or "at_once"] += 1
     return ParseStatistics.model_validate(found)
-
-
-def _declines(text: str, question: Discussion) -> bool:
-    """Return whether a text says that the answer is unknown, in words or in a field."""
-    field = read_json(text, (ANSWER,), may_be_empty=(ANSWER,)).values.get(ANSWER)
-    return kinds.declines(text, question) or (field is not None and kinds.is_open(field, question))

@@ -192,11 +192,12 @@ class DiscussionRecord(BaseModel):
     @property
     def money(self) -> float | None:
         """The cost of all calls by `prices`; see `runs.cost.money`."""
+        return money(self.messages, self.model_of, self.prices)
+
+    def model_of(self, agent: str) -> str:
+        """Return the name of an agent's model; guests use the first agent's."""
         settings = self.chosen()
-        names = settings.names()
-        return money(
-            self.messages, lambda agent: str(settings.of("model", agent if agent in names else names[0])), self.prices
-        )
+        return str(settings.of("model", agent if agent in settings.names() else settings.names()[0]))
 
     def chosen(self) -> Settings:
         """Return the settings as the scheme's class, unchecked: a run is shown even if this version would refuse it."""

@@ -11,7 +11,7 @@ import hashlib
 import logging
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from sottovoce.channels.store import PayloadRef, PayloadStore
+from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError, StepError, UsageError, command
 from sottovoce.core.files import bytes_of, opened
@@ -277,11 +277,8 @@ class Run:
     @property
     def nbytes(self) -> int:
         """Bytes of all payloads, each file counted once."""
-        return sum({ref.sha256: ref.nbytes for ref in self._payloads()}.values())
-
-    def _payloads(self) -> Iterator[PayloadRef]:
-        for record in self.records.values():
-            yield from (message.payload for message in record.messages if message.payload)
+        refs = [message.payload for record in self.records.values() for message in record.messages]
+        return sum({ref.sha256: ref.nbytes for ref in refs if ref}.values())
 
     def questions(self) -> list[Question]:
         """Return the questions, each once."""

@@ -232,16 +232,11 @@ def run_name(folder: Path) -> str:
     return folder.name if folder.parent == runs_folder() else str(folder)
 
 
-def _nbytes(folder: Path) -> int:
-    """Return the size of a run's payloads in bytes; 0 if its log does not state it."""
-    told = last_line(folder).get("nbytes", 0)
-    return told if isinstance(told, int) and told >= 0 else 0
-
-
 def prune(max_runs: int = MAX_RUNS, max_bytes: int = MAX_BYTES) -> list[Path]:
     """Remove all but the newest `max_runs` runs within `max_bytes` bytes, and those in use; return the removed ones."""
     folders = saved_runs()
-    taken = accumulate(_nbytes(folder) for folder in reversed(folders))
+    sizes = (last_line(folder).get("nbytes") for folder in reversed(folders))  # a log may not state it
+    taken = accumulate(nbytes if isinstance(nbytes, int) and nbytes >= 0 else 0 for nbytes in sizes)
     newest = [folder for folder, nbytes in zip(reversed(folders), taken, strict=True) if nbytes <= max_bytes][:max_runs]
     stay = {*newest, *folders[-1:]} if max_runs else set()
     removed = [folder for folder in folders if folder not in stay and not in_use(folder)]

@@ -270,7 +270,9 @@ class Job:
 
         Errors: see `run_all`.
         """
-        self._forget_prefixes(settings)
+        for agent in settings.names() if self.models is None else ():
+            if isinstance(model := made_from(settings, agent), HookedChatModel):
+                model.loaded.engine.forget()  # a result must not depend on the order of the runs
         with self.show(name, run) if self.show else nullcontext() as observe:
             run_all(run, settings, run.store(), models=self.models, observe=observe, limits=self._left(others))
 
@@ -288,12 +290,6 @@ class Job:
             "time_limit": limits.time_limit and limits.time_limit - (time.monotonic() - self._start),
         }
         return limits.model_copy(update=left)
-
-    def _forget_prefixes(self, settings: Settings) -> None:
-        """Drop what models cached in earlier runs: a result must not depend on the order of the runs."""
-        for agent in settings.names() if self.models is None else ():
-            if isinstance(model := made_from(settings, agent), HookedChatModel):
-                model.loaded.engine.forget()
 
 
 def _spent(runs: Iterable[Run]) -> tuple[int, int]:

@@ -87,8 +87,14 @@ def scored_again(run: Run, trust: Trust = NO_TRUST) -> tuple[Run, Mapping[Key, s
     models = {name: getattr(usual, name) for name in settings.of_models()}  # nobody opens them
     trust.check_paths(settings.model_copy(update=models), "the run", run.folder.parent)
     lines = [line for _, line in checked(read(run.folder)[0], run.folder)]
+    steps: dict[Key, dict[str, StepLine]] = {}  # the last ones, by name
+    for line in lines:
+        if isinstance(line, AgainLine):
+            steps.pop(line.of, None)
+        elif isinstance(line, StepLine):
+            steps.setdefault(line.of, {})[line.task] = line
     ended = {key: record for key, record in run.records.items() if record.decision is not None}
-    discussions = {key: Reading(ended[key], steps) for key, steps in _steps(lines).items() if key in ended}
+    discussions = {key: Reading(ended[key], by_name) for key, by_name in steps.items() if key in ended}
     nobody = ScriptedChatModel()  # it has no replies, so a call is an error
     graph = recorded(scheme(run.manifest.scheme).create(settings, models=nobody, store=run.store()), saver=False)
     wait(_read(discussions.values(), graph))
@@ -102,14 +108,3 @@ def scored_again(run: Run, trust: Trust = NO_TRUST) -> tuple[Run, Mapping[Key, s
 async def _read(discussions: Iterable[Reading], graph: Graph) -> None:
     for reading in discussions:
         await reading.read(graph)
-
-
-def _steps(lines: list[Line]) -> dict[Key, dict[str, StepLine]]:
-    """Return the last steps of each discussion, by name."""
-    steps: dict[Key, dict[str, StepLine]] = {}
-    for line in lines:
-        if isinstance(line, AgainLine):
-            steps.pop(line.of, None)
-        elif isinstance(line, StepLine):
-            steps.setdefault(line.of, {})[line.task] = line
-    return steps
