@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sottovoce.channels.options import CarryAs, LatentOptions
+from sottovoce.channels.options import LatentOptions
 
 if TYPE_CHECKING:
     import torch
@@ -31,13 +31,21 @@ Tensors = Mapping[str, "torch.Tensor"]
 
 def compressed(carried: Tensors, entropy: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:
     """Return the tensors to store instead of the carried ones; `entropy` (n,) determines the uncertain tokens."""
+    import torch
+
     tensors = dict(carried)
     names = [name for name in carried if is_carried(name)]
     if options.kept_share < 1:
         tensors[KEPT] = uncertain(entropy, options.kept_share)
         tensors |= {name: carried[name][..., tensors[KEPT], :] for name in names}
     for name in names:
-        tensors |= _stored(name, tensors.pop(name), options.carry_as)
+        tensor = tensors.pop(name)
+        if options.carry_as == "int8":
+            scale = tensor.float().abs().amax(-1) / LARGEST
+            steps = (tensor.float() / scale.clamp_min(torch.finfo(scale.dtype).tiny)[..., None]).round()
+            tensors |= {name: steps.to(torch.int8), name + SCALE: scale}
+        else:
+            tensors[name] = tensor if options.carry_as == "model" else tensor.bfloat16()
     return tensors
 
 
@@ -72,16 +80,5 @@ def placed(vectors: torch.Tensor, tensors: Tensors, around: torch.Tensor | None 
 
 def nbytes(tensors: Tensors) -> int:
     """Return the bytes carried besides words and statistics, including bridged rows and the places of kept tokens."""
-    return sum(
-        tensor.nbytes for name, tensor in tensors.items() if is_carried(name) or name.partition(".")[0] in UNCOMPRESSED
-    )
-
-
-def _stored(name: str, tensor: torch.Tensor, dtype: CarryAs) -> dict[str, torch.Tensor]:
-    import torch
-
-    if dtype != "int8":
-        return {name: tensor if dtype == "model" else tensor.bfloat16()}
-    scale = tensor.float().abs().amax(-1) / LARGEST
-    steps = (tensor.float() / scale.clamp_min(torch.finfo(scale.dtype).tiny)[..., None]).round()
-    return {name: steps.to(torch.int8), name + SCALE: scale}
+    counted = (*CARRIED, *UNCOMPRESSED)
+    return sum(tensor.nbytes for name, tensor in tensors.items() if name.partition(".")[0] in counted)

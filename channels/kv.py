@@ -113,9 +113,8 @@ class KV(Protocol):
             check_meeting(self._layers(speaker), speaker, hearer)
         possible = ("received", "words") if self.silent else ()  # a sender may have heard nobody, or write nothing
         sure, other = ([each for each in self.origins if (each in possible) == has] for has in (False, True))
-        told = "with keys and values of " + ", and of ".join(
-            [*([_named(sure)] if sure else []), *([f"{_named(other)}, if any"] if other else [])]
-        )
+        parts = [*([_named(sure)] if sure else []), *([f"{_named(other)}, if any"] if other else [])]
+        told = f"with keys and values of {', and of '.join(parts)}"
         if "prompt" in self.origins:
             told += ": all that the sender was told, its documents and role included"
         if speaker.weights_key != hearer.weights_key:
@@ -180,9 +179,8 @@ class KV(Protocol):
 
     def _piece(self, payload: Payload, loaded: LoadedModel, at: list[int]) -> Cached:
         """Return positions of a payload as a piece of a prompt, each layer in its place in the reader."""
-        keys, values, first_keys, first_values = (
-            vectors(payload.tensors, name) for name in ("keys", "values", "first_keys", "first_values")
-        )
+        names = ("keys", "values", "first_keys", "first_values")
+        keys, values, first_keys, first_values = (vectors(payload.tensors, name) for name in names)
         assert keys is not None and values is not None, "checked by _carries"
         if first_keys is None or first_values is None:
             first_keys, first_values = keys[:0, :, :1], values[:0, :, :1]

@@ -115,10 +115,8 @@ def _noise(
 ) -> torch.Tensor:
     if not substitutes:
         return noise(vectors, chance)
-    kept = [
-        each if donor.carrying is None else each[..., donor.carrying, :]
-        for each, donor in zip(samples, substitutes, strict=True)
-    ]
+    pairs = zip(samples, substitutes, strict=True)
+    kept = [each if donor.carrying is None else each[..., donor.carrying, :] for each, donor in pairs]
     return noise_like(vectors, torch.cat(kept, dim=-2), chance)
 
 

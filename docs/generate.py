@@ -134,9 +134,8 @@ def published(subject: str) -> str:
 def run(subject: str, script: str = "cli.py") -> str:
     """Return the output of a command in a terminal of WIDTH columns."""
     ours = {**os.environ, **ALONE, "COLUMNS": WIDTH, "SOTTOVOCE_RUNS": RUNS}
-    return fenced(
-        "text", subprocess.check_output([sys.executable, script, *subject.split()], cwd=ROOT, env=ours, text=True)
-    )
+    command = [sys.executable, script, *subject.split()]
+    return fenced("text", subprocess.check_output(command, cwd=ROOT, env=ours, text=True))
 
 
 def example(subject: str) -> str:

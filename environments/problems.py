@@ -118,14 +118,9 @@ def report(solution: str, tests: Iterable[str], run: Runner) -> Report:
     Raises:
         UsageError: the sandbox refused; this does not count as a failed test.
     """
-    passed, failed = list[str](), list[Failed]()
-    for test in tests:
-        actual = tried(solution, watched(test), run)
-        if actual is None:
-            passed.append(test)
-        else:
-            failed.append(Failed(test, actual))
-    return Report(tuple(passed), tuple(failed))
+    found = [(test, tried(solution, watched(test), run)) for test in tests]
+    passed = tuple(test for test, actual in found if actual is None)
+    return Report(passed, tuple(Failed(test, actual) for test, actual in found if actual is not None))
 
 
 def tried(solution: str, program: str, run: Runner) -> str | None:
@@ -156,14 +151,11 @@ def watched(test: str) -> str:
     """Return a test that records the value it checks: the left side of a comparison, or the whole expression."""
     statement = next(iter(statements(test) or []), None)
     assert isinstance(statement, ast.Assert), "tests are read by `codegen.assertions`"
-    tested = statement.test
-    simple = isinstance(tested, ast.Compare) and len(tested.ops) == 1
-    looked_at = tested.left if isinstance(tested, ast.Compare) and simple else tested
-    name = ast.Subscript(ast.Name(SEEN), ast.Constant("value"))
-    if isinstance(tested, ast.Compare) and simple:
-        tested.left = name
+    tested, name = statement.test, ast.Subscript(ast.Name(SEEN), ast.Constant("value"))
+    if isinstance(tested, ast.Compare) and len(tested.ops) == 1:
+        looked_at, tested.left = tested.left, name
     else:
-        statement.test = name
+        looked_at, statement.test = tested, name
     return f"{ast.unparse(name)} = {ast.unparse(looked_at)}\n{ast.unparse(statement)}\n"
 
 

@@ -256,15 +256,12 @@ def tried(parts: Split, training: Training) -> list[Tried]:
         highest = parts.choosing.highest(monitor.scores(parts.choosing.columns))
         threshold, triggered = best_threshold(highest, parts.choosing.failed)
         candidates.append(Tried(monitor.model_copy(update={"threshold": threshold}), triggered))
-    return sorted(
-        candidates,
-        key=lambda candidate: (
-            -candidate.triggered.surplus,
-            candidate.monitor.degree,
-            len(candidate.monitor.features),
-            -candidate.monitor.threshold,
-        ),
-    )
+
+    def place(candidate: Tried) -> tuple[float, ...]:
+        monitor = candidate.monitor
+        return -candidate.triggered.surplus, monitor.degree, len(monitor.features), -monitor.threshold
+
+    return sorted(candidates, key=place)
 
 
 def fit(games: Games, features: tuple[str, ...], degree: int, training: Training) -> Monitor:

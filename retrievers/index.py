@@ -176,10 +176,8 @@ class PassageStore:
 
     def add(self, passages: Sequence[Passage]) -> None:
         """Append passages, all or none."""
-        rows = (
-            (self._count + i, p.docid, p.text, p.title, p.url, json.dumps(dict(p.metadata)))
-            for i, p in enumerate(passages)
-        )
+        numbered = enumerate(passages, self._count)
+        rows = ((row, p.docid, p.text, p.title, p.url, json.dumps(dict(p.metadata))) for row, p in numbered)
         try:
             with self._rows:  # commits, or rolls back
                 self._rows.executemany("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)", rows)

@@ -61,30 +61,27 @@ def pool_of(documents: Iterable[Document], agent: str = "", round: int = 0) -> P
     """Return a pool of the documents that a `PassageRetriever` found."""
     pool: Pool = {}
     for document in documents:
-        pool = merged(pool, {key_of(document.page_content): _evidence(document, agent, round)})
+        metadata: JSON = document.metadata
+        origin: Origin = {
+            "source": metadata["source"],
+            "docid": metadata["docid"],
+            "rank": metadata["rank"],
+            "score": metadata["score"],
+            "query": metadata["query"],
+            "agent": agent,
+            "round": round,
+            "url": metadata["url"],
+        }
+        if own := plain(metadata["metadata"]):
+            origin["metadata"] = own
+        found: Evidence = {"title": metadata["title"], "text": document.page_content, "origins": [origin]}
+        pool = merged(pool, {key_of(document.page_content): found})
     return pool
 
 
 def merged(left: Mapping[str, Evidence], right: Mapping[str, Evidence]) -> Pool:
     """Return all pieces of two pools; a piece in both has the origins of both."""
     return {key: _joined([pool[key] for pool in (left, right) if key in pool]) for key in sorted({*left, *right})}
-
-
-def _evidence(document: Document, agent: str, round: int) -> Evidence:
-    metadata: JSON = document.metadata
-    origin: Origin = {
-        "source": metadata["source"],
-        "docid": metadata["docid"],
-        "rank": metadata["rank"],
-        "score": metadata["score"],
-        "query": metadata["query"],
-        "agent": agent,
-        "round": round,
-        "url": metadata["url"],
-    }
-    if own := plain(metadata["metadata"]):
-        origin["metadata"] = own
-    return {"title": metadata["title"], "text": document.page_content, "origins": [origin]}
 
 
 def _joined(pieces: Sequence[Evidence]) -> Evidence:

@@ -149,11 +149,8 @@ class Game(Checked):
 
     def meant(self, attribute: str, value: str) -> str | None:
         """Return the value of an attribute that a text names ("a brown hat", "hat-brown"); None for none or several."""
-        named = [
-            known_value
-            for known_value in self.values(attribute)
-            if re.search(rf"(?<!\w){re.escape(known_value)}(?!\w)", value, re.I)
-        ]
+        known = self.values(attribute)
+        named = [each for each in known if re.search(rf"(?<!\w){re.escape(each)}(?!\w)", value, re.I)]
         return named[0] if len(named) == 1 else None
 
     def values(self, attribute: str) -> list[str]:
@@ -229,9 +226,8 @@ def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -
 
 def read_game(path: Path | str) -> Game:
     """Read a game from its file, or of the authors' under the key "env_info". Errors: see `read_game_file`."""
-    return read_game_file(
-        path,
-        lambda content: Game.model_validate(
-            content["env_info"] if isinstance(content, dict) and "env_info" in content else content
-        ),
-    )
+
+    def game(content: JSONValue) -> Game:
+        return Game.model_validate(content.get("env_info", content) if isinstance(content, dict) else content)
+
+    return read_game_file(path, game)

@@ -234,11 +234,8 @@ def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
 def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping[str, Iterable[str]]) -> None:
     """Refuse weights that transformers would make up or drop: random weights, or more layers than it builds."""
     counts, missing = _counts(model.state_dict()), sorted(report["missing_keys"])
-    beyond = [
-        key
-        for key in report["unexpected_keys"]
-        if (at := NUMBERED.match(key)) and int(at[2]) >= counts.get(at[1], 10**9)
-    ]
+    unexpected = {key: at for key in report["unexpected_keys"] if (at := NUMBERED.match(key))}
+    beyond = [key for key, at in unexpected.items() if int(at[2]) >= counts.get(at[1], 10**9)]
     layered = [key for key in missing if NUMBERED.match(key)]
     tensors = shapes(name, Path(where)) if beyond or missing else {}  # empty for a hub
     held = _counts(tensors)
