@@ -85,9 +85,8 @@ def fields(subject: str) -> dict[str, Schema]:
     }
     model, known = tables.get(subject) or (scheme(subject).settings, Settings.model_fields)
     # A scheme may use a name for a setting of its own, as ReAct does `carry`.
-    ours = (
-        {name for name in OF_PROTOCOL if name in model.__annotations__} if issubclass(model, Settings) else set[str]()
-    )
+    named = model.__annotations__ if issubclass(model, Settings) else {}
+    ours = {name for name in OF_PROTOCOL if name in named}
     schemas = model.model_json_schema()["properties"].items()
     return {name: schema for name, schema in schemas if name not in known or name in ours}
 

@@ -97,9 +97,8 @@ def believed(game: Game, claims: Sequence[Claim]) -> dict[tuple[str, str, int], 
         if value is None:
             continue
         numbers = range(1, game.suspect_count + 1) if claim["broad"] else claim["people"]
-        said |= {
-            (claim["attribute"], value, number): (number in claim["people"]) == claim["truth"] for number in numbers
-        }
+        for number in numbers:
+            said[claim["attribute"], value, number] = (number in claim["people"]) == claim["truth"]
     return said
 
 

@@ -108,7 +108,7 @@ def _published(game: Game, world: World, agent: str, action: Action, wording: Wo
         case "answer" | "broad":
             return _reply(game, world, agent, action, wording)
         case "share":
-            name, value = _fact(game, agent, action)
+            name, value = (game.agents or {})[agent][action.fact - 1]
             shared = [*world["shared"], [name, value]]
             remaining = fitting(game, [(a, b) for a, b in shared])
             return f"{agent}: {fact(name, value, wording)}", {"shared": shared, "remaining": remaining}
@@ -154,10 +154,6 @@ def _left(game: Game, remaining: Sequence[int], name: str, value: str, people: S
     return [number for number in remaining if number not in people or game.has(number, name, value) == sought]
 
 
-def _fact(game: Game, agent: str, action: Action) -> tuple[str, str]:
-    return (game.agents or {})[agent][action.fact - 1]
-
-
 def _blunders(game: Game, world: World, agent: str, action: Action) -> list[str]:
     blunders: dict[str, bool] = {}
     match action.verb:
@@ -170,7 +166,7 @@ def _blunders(game: Game, world: World, agent: str, action: Action) -> list[str]
             fits = fitting(game, [(name, value) for name, value in world["shared"]])
             blunders["eliminated"] = action.person not in fits or action.person in ruled_out(game, world["claims"])
         case "share":
-            blunders["known"] = [*_fact(game, agent, action)] in world["shared"]
+            blunders["known"] = [*(game.agents or {})[agent][action.fact - 1]] in world["shared"]
         case "answer" | "broad":
             claim = _claim(world, action)
             blunders["mismatch"] = claim is None
