@@ -63,19 +63,17 @@ def tables(options: Options) -> Iterator[Table]:
     """Yield a table of concurrent and sequential debates, and of payload sizes."""
     n, cores = options.most(DEBATES, 2), os.cpu_count() or 1
     table = Table()
-    table.add(
-        f"debates of {SETTINGS.agents} agents, {SETTINGS.rounds} rounds, up to {TOKENS} tokens a reply", "", "aim"
-    )
+    title = f"debates of {SETTINGS.agents} agents, {SETTINGS.rounds} rounds, up to {TOKENS} tokens a reply"
+    table.add(title, "", "aim")
     published = as_published(options.loaded)
     as_papers = replace(published, network=Network(published.model, len(options.loaded.table)))
     few = n if options.loaded.network.small else min(n, IN_TURN)
+    one_by_one = {"together": False, "threads": 1, "max_batch": 1, "reuse": False, "lookup": False}
     for threads in dict.fromkeys((options.threads, cores if options.loaded.network.small else options.threads)):
         runs: dict[str, Run] = {
             "together": partial(_run_debates, options.loaded, n, threads=threads),
             "in turn": partial(_run_debates, options.loaded, few, threads=1, together=False),
-            PAPERS: partial(
-                _run_debates, as_papers, few, together=False, threads=1, max_batch=1, reuse=False, lookup=False
-            ),
+            PAPERS: partial(_run_debates, as_papers, few, **one_by_one),
             PLAIN: partial(_run_debates, options.loaded, n, threads=threads, lookup=False),
         }
         milliseconds = interleaved(runs, min(options.repeats, 3), options.clock, warm=int(options.loaded.network.small))
@@ -85,9 +83,8 @@ def tables(options: Options) -> Iterator[Table]:
             table.add(f"{name}, against {AGAINST[rival]}, one thread", times(speed), aim)
         table.add(f"{name}, against the same {PLAIN}", times(milliseconds.speed("together", PLAIN)))
         for each, debates in (("together", n), ("in turn", few), (PAPERS, few)):
-            table.add(
-                f"seconds a debate: {each}, torch threads: {threads}", f"{milliseconds.median(each) / debates:.2f}"
-            )
+            seconds = milliseconds.median(each) / debates
+            table.add(f"seconds a debate: {each}, torch threads: {threads}", f"{seconds:.2f}")
     for protocol in PROTOCOLS:
         size, tokens = payload(options.loaded, protocol)
         table.add(f"payload of a message: `{protocol}`", f"{size:,.0f} bytes, {tokens:.0f} tokens")
@@ -99,10 +96,8 @@ def _lookups(options: Options) -> Table:
     """Return the tokens a step, and the speed against that without lookup decoding, by round and batch size."""
     sizes, table = options.batches or options.some(1, 8, 32), Table()
     table.add("lookup decoding by round, prompts aside", *(f"batch {size}" for size in sizes), "aim")
-    debates, loaded = (
-        -(-max(*sizes, ALONE) // SETTINGS.agents),
-        with_engine(options.loaded, Listening, threads=options.threads),
-    )
+    loaded = with_engine(options.loaded, Listening, threads=options.threads)
+    debates = -(-max(*sizes, ALONE) // SETTINGS.agents)
     spoken = [each for each in _submitted(loaded, debates, options.most(TOKENS), SETTINGS) if each.form is None]
     n = SETTINGS.agents * debates
     rounds = [spoken[n * i : n * (i + 1)] for i in range(SETTINGS.rounds)]
@@ -182,9 +177,8 @@ def batches(options: Options) -> Iterator[Table]:
     sizes = options.batches or options.some(*ROWS)
     rates = [_measured(options, rows) for rows in sizes]
     table = Table()
-    table.add(
-        f"debates of 2 agents, 3 rounds, {TOKENS} tokens a reply, tokens a second", *(f"{rows} rows" for rows in sizes)
-    )
+    title = f"debates of 2 agents, 3 rounds, {TOKENS} tokens a reply, tokens a second"
+    table.add(title, *(f"{rows} rows" for rows in sizes))
     for name in rates[0]:
         if name != RIVAL:
             table.add(name, *(each[name][0] for each in rates))

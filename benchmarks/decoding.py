@@ -95,10 +95,8 @@ def tables(options: Options) -> Iterator[Table]:
     for name, aim, value in _ratios(loaded, caches):
         table.add(name, *map(value, beyond_first), aim)
     for name in (*caches, "`nl`", KEEPING):
-        table.add(
-            f"milliseconds a step: {name}",
-            *(f"{1000 * times_of.median(name) / (new - 1):.2f}" for times_of in beyond_first),
-        )
+        found = [1000 * times_of.median(name) / (new - 1) for times_of in beyond_first]
+        table.add(f"milliseconds a step: {name}", *map("{:.2f}".format, found))
     yield table
 
 

@@ -61,13 +61,9 @@ class Times:
 
     def beyond(self, first: str) -> Times:
         """Return each rival's times minus those of the run with the suffix `first`, which covers only its beginning."""
-        begins = {name: self.seconds[name + first] for name in self.seconds if name + first in self.seconds}
-        return Times(
-            {
-                name: [whole - begin for whole, begin in zip(self.seconds[name], each, strict=True)]
-                for name, each in begins.items()
-            }
-        )
+        names = [name for name in self.seconds if name + first in self.seconds]
+        pairs = {name: zip(self.seconds[name], self.seconds[name + first], strict=True) for name in names}
+        return Times({name: [whole - begin for whole, begin in each] for name, each in pairs.items()})
 
 
 def interleaved(rivals: Mapping[str, Run], repeats: int, clock: Clock = "wall", *, warm: int = 1) -> Times:
@@ -131,7 +127,16 @@ def loaded_of(shape: str, device: str, weights: Weights = "auto") -> LoadedModel
     with torch.random.fork_rng(), torch.device(device):
         torch.manual_seed(0)
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    return assemble(shape, model, _tokenizer(config.vocab_size))
+    # A token for every row of the table, bytes included; fewer would be cheaper.
+    alphabet = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    words = [*alphabet, *(f"word{i}" for i in range(config.vocab_size - len(alphabet)))]
+    plain = Tokenizer(models.BPE({word: i for i, word in enumerate(words)}, []))
+    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plain.decoder = decoders.ByteLevel()
+    plain.add_special_tokens(list(SPECIAL))
+    ends = {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, chat_template=CHATML, **ends)
+    return assemble(shape, model, tokenizer)
 
 
 def with_engine(
@@ -145,16 +150,3 @@ def as_published(loaded: LoadedModel) -> LoadedModel:
     """Return the same weights in transformers' own modules, which the rivals compute with."""
     shared = {id(each): each for each in (*loaded.model.parameters(), *loaded.model.buffers())}
     return replace(loaded, model=deepcopy(loaded.model, shared))
-
-
-def _tokenizer(size: int) -> PreTrainedTokenizerFast:
-    """Return a tokenizer with a token for every row of the table, bytes included; fewer would be cheaper."""
-    alphabet = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
-    words = [*alphabet, *(f"word{i}" for i in range(size - len(alphabet)))]
-    plain = Tokenizer(models.BPE({word: i for i, word in enumerate(words)}, []))
-    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    plain.decoder = decoders.ByteLevel()
-    plain.add_special_tokens(list(SPECIAL))
-    return PreTrainedTokenizerFast(
-        tokenizer_object=plain, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=CHATML
-    )
