@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sottovoce.channels.message import Message
 
 BLOCK = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)^[ \t]*(?P=fence)",
+    r"^[ \t]*+(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+-]*+)[^\n`]*+\n(?P<code>.*?)^[ \t]*(?P=fence)",
     re.DOTALL | re.MULTILINE,
 )
 """A fenced block with its end. Its lines may contain fences except at their start."""
@@ -35,6 +35,7 @@ REFLECTED = re.compile(
 """Start of a review at the start of a line; elsewhere a review may mention another one."""
 ASSERT = re.compile(r"(?P<lead>[ \t>*\d.)-]{0,16}(?:[\w* ]{0,40}:[ *]{0,3})?)(?P<code>`?)(?P<test>assert\b.*)")
 """A line with a test: in a list, behind a few words, or in backticks."""
+MOST_BLOCKS = 50  # the last ones of a reply
 MOST_TESTS = 10
 LONGEST_TEST = 2000  # characters; a longer text is not a test and is slow to parse
 LINES_OF_TEST = 20  # at most; a statement of several lines is parsed line by line until it is complete
@@ -82,8 +83,8 @@ def program(message: Message, problem: str, name: str = "") -> Program | None:
     """Return the only program of a coder's reply that defines the problem's function; None without one.
 
     It is an own block of Python, or the whole reply if that has none. Blocks that show its use do not define the
-    function. An indented text that does not, either, is the function's body and is appended to the problem. Nothing
-    but the problem's own text is no program, and neither is one in a reply that was cut.
+    function. An indented text that does not, either, is the function's body and is appended to the problem. A function
+    that does nothing is no program, and neither is one in a reply that was cut.
     """
     text = "" if message.cut else message.text
     spans = [block.span("code") for block in _own_blocks(text)]
@@ -98,15 +99,23 @@ def program(message: Message, problem: str, name: str = "") -> Program | None:
         found = [Program(f"{problem.rstrip()}\n{body}", inside[0])]
     if len({each.text for each in found}) != 1:
         return None
-    parsed, own = statements(found[-1].text), statements(problem) or []
+    parsed = statements(found[-1].text)
     if parsed is None:  # a block may hold an error; anything else may be prose
         return found[-1] if FENCE.search(text) and found[-1] in programs else None
-    return None if [*map(ast.dump, parsed)] == [*map(ast.dump, own)] else found[-1]
+    functions = [node for node in ast.walk(ast.Module(parsed, [])) if isinstance(node, ast.FunctionDef)]
+    own = [function for function in functions if not name or function.name == name]
+    return None if own and all(map(_does_nothing, [line for each in own for line in each.body])) else found[-1]
+
+
+def _does_nothing(line: ast.stmt) -> bool:
+    if isinstance(line, ast.Raise):
+        return "NotImplementedError" in ast.dump(line)
+    return isinstance(line, ast.Pass) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
 
 
 def _own_blocks(text: str) -> list[re.Match[str]]:
     """Return the blocks of Python that the text itself states."""
-    blocks = [block for block in BLOCK.finditer(text) if block["language"].casefold() in PYTHON]
+    blocks = [block for block in [*BLOCK.finditer(text)][-MOST_BLOCKS:] if block["language"].casefold() in PYTHON]
     return [block for block in blocks if is_own(text, block.start("fence"))]
 
 

@@ -158,6 +158,8 @@ def parse(text: str) -> Action | Malformed:
     if end is None:
         example = {"search": "a title", "lookup": "a word", "finish": "an answer"}[verb]
         return Malformed(f"'{name}[' has no end; expected a closing bracket, as in {name}[{example}]")
+    if re.match(r"\W{0,9}or\s", rest[end:]):
+        return Malformed("two actions; expected one, as in Search[a title]")
     argument = " ".join(rest[:end].split()).strip("*")
     if quoted := QUOTED.fullmatch(argument):
         argument = quoted[2].strip()

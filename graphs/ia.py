@@ -166,7 +166,7 @@ def exchange(text: str) -> Exchange:
 
 def answered(state: Discussion) -> bool:
     """Return True if any agent gave an answer in its form in the current round."""
-    return any(kinds.boxed(message) is not None for message in rounds_of(state, (TALK,))[-1].values())
+    return any(kinds.boxed(message, state) is not None for message in rounds_of(state, (TALK,))[-1].values())
 
 
 def by_box(run: RunContext[IA], state: Discussion) -> Decision:
@@ -188,7 +188,7 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
 
 def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
     """Return the vote in a message; a reply without a box of its own is an abstention."""
-    inside = kinds.boxed(message)
+    inside = kinds.boxed(message, question)
     if inside is None:
         return read_vote(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
     return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}

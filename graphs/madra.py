@@ -30,7 +30,7 @@ from sottovoce.nodes.question import Passage, shown
 from sottovoce.nodes.say import noted, say, say_answer
 from sottovoce.nodes.shared_settings import Pooled
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.prompts.own import is_own
+from sottovoce.prompts.own import is_own, is_upheld
 from sottovoce.retrievers.pool import Pool, merged
 
 if TYPE_CHECKING:
@@ -269,11 +269,12 @@ def selected(message: Message, offered: int, most: int) -> list[int] | None:
     They stand behind the last "Evidence:" that begins a line, or are the whole reply; remarks in parentheses do not
     count, and a line of anything else is none. "[No Found]" chooses none.
     """
-    text, marks = message.whole_text, [*_MARK.finditer(message.whole_text)]
+    text = message.whole_text
+    marks = [mark for mark in _MARK.finditer(text) if is_own(text, mark.start())]
     behind = re.sub(r"\([^()\n]{0,200}\)", "", text[marks[-1].end() :] if marks else text).strip()
     lines = (behind, behind.partition("\n")[0]) if marks else (behind,)
     line = next((line for line in lines if _CHOICE.fullmatch(line) or _NOTHING.fullmatch(line)), None)
-    if line is None:
+    if line is None or (not marks and _MARK.search(text)):
         return None
     return [number for number in dict.fromkeys(map(int, re.findall(r"\d+", line))) if number < offered][:most]
 
@@ -282,7 +283,11 @@ def verdict(message: Message) -> bool | None:
     """Return a judge's verdict: its own [Yes] or [No], or a last line of that word; None without one, or with both."""
     text = message.whole_text.strip()
     found = [*_VERDICT.finditer(text)] or [*_LAST.finditer(text)]
-    if len({each[1].lower() for each in found}) != 1 or not is_own(text, found[-1].start()):
+    if (
+        len({each[1].lower() for each in found}) != 1
+        or not is_own(text, found[-1].start())
+        or not is_upheld(text[found[-1].end() :])
+    ):
         return None
     return found[-1][1].lower() == "yes"
 

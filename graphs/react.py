@@ -31,6 +31,7 @@ from sottovoce.nodes.prompt_builder import PromptBuilder, blocks
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.shared_settings import ENCYCLOPEDIA, SEARCHED, Searching
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, current_messages
+from sottovoce.prompts.own import is_own
 from sottovoce.retrievers.pool import Origin
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def action_in(message: Message) -> Action | Malformed:
     if message.cut:
         return Malformed("the reply was cut; expected an action, as in Search[a title]")
     text = MADE_UP.split(message.text, maxsplit=1)[0]
-    marked = MARK.search(text)
+    marked = next((mark for mark in MARK.finditer(text) if is_own(text, mark.start())), None)
     return react.parse(ANEW.split(text[marked.end() :], maxsplit=1)[0] if marked else text)
 
 

@@ -10,36 +10,55 @@ import re
 
 BEFORE = 240  # characters of a line that are examined before a statement
 BEHIND = 160  # characters behind it
+SECTION = 600  # characters in which a heading is looked for
 
+SPEAKER = (
+    r"(?:agents?|others?|another|someone|somebody|opponents?|debaters?|partners?|colleagues?|neighbou?rs?|players?|users?"
+    r"|(?:affirmative|negative)(?: side)?|view \d+)"
+)
 OTHERS = re.compile(
-    r"\b(?:if|whether|suppos\w{1,4}|assum\w{1,4}|unless|provided|would|could|might|perhaps|maybe"
-    r"|agents?|others?|another|someone|somebody|opponent|debater|says|said|saying|writes?|wrote|written|claims|claimed"
-    r"|argue[sd]?|heard|thinks|thought|believe[sd]|suggest(?:s|ed)?|states|stated|propose[sd]?|quot(?:e[sd]?|ing)|cited"
-    r"|unlike|compared?|example|e\.g|doubt|mistaken(?:ly)?|reject(?:s|ed)?|(?:wrong|buggy|broken|naive)(?:ly)?)\b",
+    rf"\b(?:{SPEAKER}|if|whether|suppos\w{{1,4}}|assum\w{{1,4}}|unless|provided|depending|would|could|might|may be"
+    r"|perhaps|maybe|possibly|either|tempting|trap|slip|says|said|saying|writes?|wrote|written|claims|claimed|argue[sd]?|heard"
+    r"|thinks|thought|believe[sd]|suggest(?:s|ed)?|states|stated|propose[sd]?|quot(?:e[sd]?|ing)|cited|according to"
+    r"|unlike|compared?|example|e\.g|doubt|mistaken(?:ly)?|reject(?:s|ed)?|(?:wrong|buggy|broken|naive)(?:ly)?"
+    r"|(?:their|his|her|your)\s(?:\w+\s)?(?:answer|box|result|solution|reply|claim|value|action|program))\b"
+    r"|\A\W*(?:had|were|should)\s(?:I|it|s?he|we|they|this|that|the)\b",
     re.IGNORECASE,
 )
 """A sign in the sentence before a statement that it is another's, or one that is only supposed."""
 DENIAL = re.compile(
-    r"\b(?:never|neither|nor|incorrect\w{0,2}|instead of|rather than)\b|(?:\bnot|n't)\b(?! only\b)", re.IGNORECASE
+    r"\b(?:never|neither|nor|incorrect\w{0,2}|instead of|rather than|far from)\b|(?:\bnot|n't)\b(?! only\b)",
+    re.IGNORECASE,
 )
 """A sign in the clause before a statement that it is denied."""
-PAST = re.compile(r"\b(?:at first|initially|previously|earlier|originally|used to|before)\b", re.IGNORECASE)
+PAST = re.compile(
+    r"\b(?:at first|initially|previously|formerly|earlier|originally|used to|before|my first)\b", re.IGNORECASE
+)
 """A sign that it was stated before, and may be no longer."""
 FIRST_PERSON = re.compile(
     r"\b(?:I(?:'m| am| will|'ll| would| still| now| also| therefore| again| must| do)?\s(?:keep|kept|stay|stand|stick"
     r"|say|write|get|find|conclude|answer|change|switch|agree(?:\s(?:\w+\s)?with\s[^.,;:\n]{1,40}?(?=\sthat\b))?|confirm|maintain|choose|pick|hold|repeat|revise)"
-    r"|(?:my|our)\s(?:(?:own|final|new|revised|corrected|updated)\s){0,2}(?:answer|action|program|solution|choice|result))\b",
+    r"|(?:my|our)\s(?:(?:own|final|new|revised|corrected|updated)\s){0,2}(?:answer|action|program|solution|choice|result))\b|,\sbut\s*\Z",
     re.IGNORECASE,
 )
 """The speaker's own voice, which ends what it said of others: "Unlike agent 2, I keep"."""
-CONDITION = re.compile(r"\b(?:if|unless|assuming|provided(?: that)?|supposing|in case)\b", re.IGNORECASE)
+CONDITION = re.compile(r"\b(?:if|unless|assuming|provided(?: that)?|supposing|in case|as long as)\b", re.IGNORECASE)
 DENIED_BEHIND = re.compile(
-    r"\A[^\w.!?\n]{0,9}(?:(?:is|are|was|were|would be|could be|seems)\b[^.!?\n]{0,20}?\b"
-    r"(?:wrong|incorrect|not|too|false|agents?|what|only|ruled out)\b"
-    r"|(?:would|could|might|says?|said|according|as claimed|by agents?|from agents?|of agents?)\b)",
+    rf"\b(?:{SPEAKER}|wrong|incorrect|not|never|cannot|what|refuted|rejected|fails?|belongs|guess|until|impossible|unlikely"
+    r"|trap|off by|too|would|could|might|says?|said|when|false)\b|n't\b|[\u2717\u274c?]",
     re.IGNORECASE,
 )
 """What turns a statement before it into that of another, or denies it: "is what agent 2 got", "would be wrong"."""
+REMARK = re.compile(rf"\W{{0,9}}\((?:\W|\b(?:{SPEAKER}|\d+|wrong|rejected|no|not|mine)\b){{1,9}}\)", re.IGNORECASE)
+"""A remark in brackets that does nothing else: "(agent 2)", "(wrong!)"."""
+HEADER = re.compile(
+    rf"^[^\w\n]{{0,9}}{SPEAKER}(?:[ _]?\d+)?(?:['\u2019]s?(?: \w{{1,20}}){{1,2}})?"
+    r"(?:[^\w\n]{0,9}|[^\n]{0,60}:[^\w\n]{0,4})$"
+    r"|^[ \t]{0,3}(?:#{1,6}[ \t]|\*\*)[^\n]{1,80}$|^</?\w{1,20}>$"
+    r"|^[^\w\n]{0,9}(?:my|our|i|final|conclusion|decision|verdict|answer|result|comparison)\b[^\n]{0,60}$",
+    re.IGNORECASE,
+)
+"""A line that heads what follows: another speaker's name or what it wrote, a heading, a tag, or words of one's own."""
 SENTENCE_END = re.compile(r"[.!?;]['\"\u201d*)]{0,3}\s|\n")
 OPENED = re.compile(r"[\u201c\u00ab\u300c](?![^\n]*[\u201d\u00bb\u300d])")
 
@@ -48,18 +67,27 @@ def is_own(text: str, at: int) -> bool:
     """Return whether what begins at a place of a text is stated by the text itself, as the words before it say.
 
     They are those of its sentence. Before something that begins a line or a fenced block, they are a line before it
-    that ends in a colon. Words within quotation marks, and lines quoted as in mail (`> `), are not the text's own.
+    that ends in a colon. Words within quotation marks, lines quoted as in mail (`> `), and what stands under a heading
+    that names another speaker are not the text's own.
 
     >>> is_own("Agent 2 gets 18.", 13), is_own("Unlike agent 2, I get 25.", 22), is_own("If so, 18.", 7)
     (False, True, False)
     """
     line = text[max(0, at - BEFORE, text.rfind("\n", 0, at) + 1) : at]
-    if re.match(r"\s{0,3}>", line) or _is_quoted(line):
+    if re.match(r"\s{0,3}>", line) or _is_quoted(line) or _is_of_another(text[max(0, at - SECTION) : at - len(line)]):
         return False
     if not re.search(r"\w", line):  # it begins its line: a line before may announce it
         above = re.sub(r"\s*(?:```|~~~)[\w+-]{0,20}\s*\Z", "", text[max(0, at - BEFORE) : at - len(line)]).rstrip()
         line = above.rpartition("\n")[2].rpartition(",")[2] if above.rstrip("*_ ").endswith(":") else ""
     return is_own_lead(SENTENCE_END.split(line)[-1])
+
+
+def _is_of_another(section: str) -> bool:
+    """Return whether the last line that heads the end of a text names another speaker."""
+    lines = reversed(section.split("\n"))
+    header = next((line for line in lines if HEADER.match(line)), "")
+    is_named = re.search(rf"(?<![^\W_]){SPEAKER}(?![^\W\d_])", header, re.IGNORECASE)
+    return bool(is_named) and not header.startswith("</") and not FIRST_PERSON.search(header)
 
 
 def is_own_lead(lead: str) -> bool:
@@ -68,17 +96,24 @@ def is_own_lead(lead: str) -> bool:
         return False
     voice = [*FIRST_PERSON.finditer(lead)]
     lead = lead[voice[-1].end() :] if voice else lead
-    return not OTHERS.search(lead) and not DENIAL.search(re.split("[,:]", lead)[-1])
+    return not OTHERS.search(lead) and not DENIAL.search(lead.rpartition(",")[2])
 
 
 def is_upheld(behind: str) -> bool:
-    """Return whether the rest of a statement's sentence neither denies it, nor sets a condition, nor names another.
+    """Return whether the clause behind a statement neither denies it, nor sets a condition, nor names another speaker.
 
-    >>> is_upheld(" is what agent 2 got."), is_upheld(" if all seats are meant."), is_upheld(" seats, as agent 2 says.")
+    >>> is_upheld(" is what agent 2 got."), is_upheld(" if all are meant."), is_upheld(", not 18 as agent 2 says.")
     (False, False, True)
     """
-    sentence = SENTENCE_END.split(behind[:BEHIND])[0]
-    return not (DENIED_BEHIND.match(sentence) or CONDITION.search(sentence))
+    if re.match(r"\s+[A-Z]", behind):  # another sentence
+        return True
+    clause = re.split(r"[,;:(.!\n\u2013\u2014]", behind[:BEHIND].lstrip("*_$})] "), maxsplit=1)[0]
+    return not (DENIED_BEHIND.search(clause) or CONDITION.search(clause) or REMARK.match(behind[:BEHIND]))
+
+
+def is_conditional(said: str) -> bool:
+    """Return whether a statement's own words set a condition: "18, if all seats are meant"."""
+    return bool(CONDITION.search(SENTENCE_END.split(said[:BEHIND])[0]))
 
 
 def _is_quoted(line: str) -> bool:

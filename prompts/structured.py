@@ -32,8 +32,10 @@ DECODER = json.JSONDecoder(
     parse_int=str,
     parse_float=str,
     parse_constant=str,
-    object_pairs_hook=lambda pairs: {_plain(key): value for key, value in pairs},
+    object_pairs_hook=lambda pairs: _fields(pairs),
 )
+NAMED = ("agent", "speaker", "author")
+"""Keys of an object that tells what another agent said."""
 DECIMAL = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:e[-+]?\d+)?"
 CONFIDENCE = re.compile(
     rf"[~\u2248]?\s*({DECIMAL})\s*(?:(%|\uff05|per ?cent)|(?:/|out of)\s*(10|100))?\.?", re.IGNORECASE
@@ -56,7 +58,7 @@ def read_json(text: str, names: Sequence[str], may_be_empty: Sequence[str] = ())
     """Return the wanted fields of the reply's own object; of several that agree, the last of those with most fields.
 
     Names match regardless of case, spaces, other signs and remarks in parentheses. Two own objects that differ in a
-    wanted field are no statement. The last of repeated fields counts.
+    wanted field are no statement, and neither is an object that names an agent as its author.
     """
     best, stated = Structured({}, dict.fromkeys(names, "is missing: there is no whole JSON object")), dict[str, str]()
     for read in read_objects(text, names, may_be_empty):
@@ -72,11 +74,13 @@ def read_objects(text: str, names: Sequence[str], may_be_empty: Sequence[str] = 
     skipped, wanted = max(0, len(text) - LONGEST), {name: _plain(name) for name in names}
     text = text[skipped:]
     for outer, start, end in _objects(text):
-        if not (is_own(text, start) and is_upheld(text[end : end + BEHIND])):
+        if not (is_own(text, start) and is_upheld(text[end : end + BEHIND])) or outer.keys() & {*NAMED}:
             continue
-        inner = [] if outer.keys() & wanted.values() else [value for value in outer.values() if isinstance(value, dict)]
+        values = [] if outer.keys() & wanted.values() else [*outer.items()]
+        inner = [value for key, value in values if isinstance(value, dict) and not re.search("agent|other", key)]
         for fields in inner or [outer]:
-            given = {name: fields[plain] for name, plain in wanted.items() if plain in fields}
+            keys = {name: [key for key in fields if _is_key(key, plain)] for name, plain in wanted.items()}
+            given = {name: fields[found[0]] for name, found in keys.items() if found}
             texts = {name: _text(value) for name, value in given.items() if not isinstance(value, dict)}
             values = {name: text for name, text in texts.items() if text or name in may_be_empty}
             missing = {name: "is empty" if name in texts else "is missing" for name in names if name not in values}
@@ -111,6 +115,19 @@ def _strict(text: str, start: int) -> tuple[str, int]:
         if depth == 0:
             return " ".join(signs), token.end()
     return "", start + 1
+
+
+def _fields(pairs: Sequence[tuple[str, JSONValue]]) -> JSON:
+    """Return the fields of an object by plain names; raise a ValueError if it states two values of one."""
+    stated: JSON = {}
+    if any(stated.setdefault(key, value) != value for key, value in pairs):
+        raise ValueError("two values of one field")
+    return {_plain(key): value for key, value in pairs}
+
+
+def _is_key(key: str, wanted: str) -> bool:
+    """Return whether a field has the wanted name, or the beginning of it: "confidence" for "confidence_level"."""
+    return key == wanted or (len(key) > 5 and wanted.startswith(key))
 
 
 def _text(value: JSONValue) -> str:

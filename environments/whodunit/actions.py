@@ -134,6 +134,7 @@ VERBS: dict[Role, tuple[Verb, ...]] = {
 """Verbs of each role; an action's number is its 1-based place."""
 NO_OBJECT = "There was no JSON object; end with one that holds your action."
 SEVERAL = 'There were different actions; end with the one that you choose, after "Action:".'
+UNMARKED = 'An action that ends the game must follow "Action:"; end with the one that you choose.'
 YES, NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 PAIR = re.compile(r"\s*[-:=\u2013]\s*")
 """The sign between a property and its value."""
@@ -201,7 +202,13 @@ def located(
             action = _Reader(said, game, wording, facts).action(VERBS[role])
             stated.setdefault(marked, {})[action] = said.span
     actions = stated.get(True) or stated.get(False) or {Malformed(NO_OBJECT): (0, 0)}
-    return next(iter(actions.items())) if len(actions) == 1 else (Malformed(SEVERAL), (0, 0))
+    if len(actions) > 1:
+        return Malformed(SEVERAL), (0, 0)
+    action, (start, end) = next(iter(actions.items()))
+    around = (message.text[:start] + message.text[end:]).replace("```json", "")
+    if isinstance(action, Action) and action.verb == "award" and True not in stated and re.search(r"\w", around):
+        return Malformed(UNMARKED), (0, 0)  # it ends the game
+    return action, (start, end)
 
 
 class _Wrong(Exception):

@@ -25,7 +25,7 @@ from pydantic import AfterValidator, Field
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import Unimported
 from sottovoce.core.registry import Registry
-from sottovoce.prompts.kinds.kind import UNKNOWN, sentences
+from sottovoce.prompts.kinds.kind import DOUBTFUL, UNKNOWN, first, sentences, without_reason
 from sottovoce.prompts.kinds.kind import Kind as Kind
 from sottovoce.prompts.kinds.marks import (
     CITED,
@@ -44,6 +44,7 @@ from sottovoce.prompts.kinds.marks import (
 from sottovoce.prompts.kinds.marks import normalise as normalise
 from sottovoce.prompts.kinds.number import target as number_in
 from sottovoce.prompts.kinds.option import bare
+from sottovoce.prompts.own import is_own
 from sottovoce.prompts.structured import read_json
 
 OURS = ("number", "option", "yes_no", "label", "text")
@@ -61,6 +62,8 @@ KindName = Annotated[
     Field(json_schema_extra=lambda schema: schema.update(enum=[*KINDS.names()])),
 ]
 """The name of a kind in settings and questions."""
+BOLD = re.compile(r"\n[ \t]{0,9}\*\*([^*\n]{1,100})\*\*[ \t.!]{0,9}\s*\Z")
+"""A last line in bold."""
 LONGEST_BARE = 200  # characters of a reply that is only an answer
 MOST_CHOICES = len(string.ascii_uppercase)
 LONGEST_QUESTION = 2000  # characters of a question that are examined, from its end
@@ -135,11 +138,11 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
     return _read(text, kind_of(question), tuple(question.get("choices") or ())).answer
 
 
-def boxed(message: Message) -> str | None:
+def boxed(message: Message, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     r"""Return what a reply states in boxes of its own, "the Orla" of `\boxed{\text{the Orla}}`; None without any."""
     body = plain(message.whole_text)
     settled = _settled([(box, box.text.strip()) for box in own_boxes(body)], body, str.__eq__)
-    return settled and settled[1]
+    return None if settled is None or is_open(settled[1], question) else settled[1]
 
 
 def read_field(field: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -209,19 +212,29 @@ def _read(text: str, name: str, choices: tuple[str, ...]) -> Reading:
     if field is not None:  # an object states what a box would
         text = f"{text[: found.span[0]]}\n\\boxed{{{' '.join(field.split())}}}\n{text[found.span[1] :]}"
     body = plain(text)
-    read = [(mark, kind.read(mark.text, choices)) for mark in marks(body, kind.nouns)]
+    read = [(mark, _value(kind, mark.text, choices)) for mark in marks(body, kind.nouns)]
     stated = [(mark, answer) for mark, answer in read if answer or (answer == "" and not mark.text.startswith("not "))]
     if stated or (read and read[-1][0].is_line):
         settled = None if read[-1][1] is None and read[-1][0].is_line else _settled(stated, body, kind.same)
         if settled is None or not settled[1] or kind.is_unclear(settled[0].text, body):
             return ABSTENTION
         return Reading(settled[1], settled[0].how)
+    if (bold := BOLD.search(text)) and is_own(text, bold.start(1)):
+        body = bold[1]
     line = CITED.sub("", body).strip().strip("\"'\u201c\u201d")
     line = line if MINUS.match(line) else ITEM.sub("", line)
     if len(line) > LONGEST_BARE or not re.search(r"\w", line) or re.search(r"\n|\A(?:[{<]|[-\u2013]\s)", line):
         return ABSTENTION
     answer = kind.read(line, choices) if kind.bare(line, choices) and not kind.is_unclear(line, body) else None
     return Reading(answer, "bare") if answer else ABSTENTION
+
+
+def _value(kind: Kind, said: str, choices: tuple[str, ...]) -> str | None:
+    """Return what the kind reads from a statement; empty for one with a word of doubt that no choice has."""
+    answer = kind.read(said, choices)
+    doubt = DOUBTFUL.search(re.sub(r"\([^()\s]*\s[^()\s]+\s[^()]*\)", "", first(without_reason(said))))
+    is_own_word = doubt and any(doubt[0].casefold() in choice.casefold() for choice in choices)
+    return "" if answer and doubt and not is_own_word else answer
 
 
 def _settled(

@@ -80,7 +80,7 @@ SHORT = re.compile(
 REASON = re.compile(
     r"(?<=\S)[,;]?\s+(?:because|since(?!\s+\d)|due to|owing to|given that|even though|although|though"
     r"|as (?:it|he|she|they|we|there|the|this|that|stated|mentioned|shown)|rather than|instead of|as opposed to)\b"
-    r"|(?<=\S);\s(?=\w\w)|(?<=\S)\s?\(not\s|(?<=\S),\s+(?:where|which|whose|who|but|based on|see"
+    r"|(?<=\S);\s(?=[^\W\d]\w)|(?<=\S)\s?\(not\s|(?<=\S),\s+(?:where|which|whose|who|but|based on|see"
     r"|and (?:it|this|that|he|she|they)|(?:and\s)?not)\s"
     r"|(?<=\S)\s+[\u2013\u2014]\s",
     re.IGNORECASE,
@@ -105,6 +105,13 @@ DENIED = re.compile(
     r"(?:,?\s+but\s+(?:rather\s+)?|[,;.]\s*(?:it's|it is|rather)\s+)(?P<instead>\S[^\n]*)",
     re.IGNORECASE,
 )
+DOUBTFUL = re.compile(
+    r"\b(?:or|maybe|might|perhaps|possibly|probably|except|anyone|anything|wrong|incorrect|rejected|hardly|barely|mostly"
+    r"|partly|partially|almost|agents? \d+)\b|[^\W\d]-ish\b|\?\W*\Z|\s/\s(?!\d)|[\"\u201d] (?:is|was|are|were)\b"
+    r"|[\u2717\u274c]|\((?:no|or|rather|wait)\b",
+    re.IGNORECASE,
+)
+"""What makes a statement several ones, another's, denied, or one with a reserve."""
 ABOUT = re.compile(
     r"[\W_]{0,20}(?:correct|right|wrong|incorrect|clear|obvious|reasonable|simple|easy|as follows|below|above|found"
     r"|given|based|the same|unchanged|as before|determined|straightforward|indeed|therefore|that it|that the"
@@ -186,4 +193,6 @@ def names(part: str, text: str) -> bool:
     if not inner or not inside or (len(pieces) > 2 and "," not in part):
         return False
     is_owner = re.search(rf"{re.escape(part.strip())}['\u2019]s\b", text, re.IGNORECASE)
-    return not (OTHERWISE.search(before) or re.search(r"\b(?:or|and|nor|&)\b", behind) or is_owner)
+    return not (
+        OTHERWISE.search(before) or DOUBTFUL.search(text) or re.search(r"\b(?:or|and|nor|&)\b", behind) or is_owner
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
-from sottovoce.prompts.own import is_own, is_upheld
+from sottovoce.prompts.own import is_conditional, is_own, is_upheld
 
 How = Literal["marked", "boxed", "bare", "asked"]
 """By words ("Answer: X"); in a box, field or brackets; as a reply that is only the answer; or by an answer turn."""
@@ -60,9 +60,11 @@ ITEM = re.compile(r"^\s{0,80}(?:[-*\u2022\u2013+]|\d{1,2}[.)])\s+(?=\S)")
 MINUS = re.compile(r"\s{0,9}[-\u2013]\s?[$\u20ac\u00a3\u00a5\u20b9]?\s?\.?\d")
 """What may be a negative number as well as an item."""
 CORRECTED = re.compile(
-    r"(?:[.!?]\s|\n)\W{0,9}(?:(?:oh|hmm|no|but|so),?\s)?(?:no(?=[,:])|wait|actually|hold on|oops|correction"
-    r"|scratch that|hmm|let me (?:re\w+|check|verify|double)|on (?:second|further) thought|on reflection"
-    r"|i (?:made|have made) an?\s|i (?:now\s)?(?:switch|change)|(?:it|this|that) should be"
+    r"(?:[.!?]\s|\n)\W{0,9}(?:(?:oh|hmm|no|but|so),?\s)?(?:no(?=[,:])|wait|actually|hold on|oops|correction|hmm|edit:"
+    r"|update:|scratch that|strike that|my bad|let me (?:re\w+|check|verify|double)|on (?:second|further) thought"
+    r"|on reflection|i (?:made|have made) an?\s|i take (?:that|this|it) back|i retract|sorry,? i meant"
+    r"|i (?:now\s)?(?:switch|change)|(?:it|this|that) should be|(?:it|that)'s (?:wrong|incorrect)"
+    r"|(?:this|that|it) (?:is|was) agent"
     r"|(?:this|that|it|my \w{0,12}\s?answer) (?:is|was) (?:wrong|incorrect|not correct|not right))\b"
     r"|(?:\bnot|n't (?:take|count) (?:it|this|that) as) my (?:final )?answer\b",
     re.IGNORECASE,
@@ -110,8 +112,9 @@ def marks(text: str, nouns: str = "answer") -> list[Mark]:
     found = {**boxed}
     lines = {match.end(): match for match in line.finditer(text) if is_own(text, match.start())}
     within = {at for match in line.finditer(text) for at in range(*match.span())}
-    for match in words.finditer(text):
-        if match.start() not in within and is_own(text, match.start()):
+    for match in [*words.finditer(text)][-2 * MAX_STATEMENTS :]:
+        at = match.end() if match[0][:3].lower() in ("my ", "our") else match.start()  # "Unlike agent 2, my answer is"
+        if match.start() not in within and is_own(text, at):
             said = ("not " if match["denied"] else "") + said_at(text, match.end())
             found[match.end()] = Mark(match.end(), said, "marked", is_final=bool(FINAL.search(match[0])))
             lines.pop(match.start(), None)  # "Answer: The answer is 5"
@@ -121,7 +124,7 @@ def marks(text: str, nouns: str = "answer") -> list[Mark]:
     stated = []
     for mark in ordered:
         inner = [at for at in boxed if mark.at < at <= mark.at + len(mark.text)]
-        if not inner and not BLANK.fullmatch(said := CITED.sub("", mark.text)) and is_upheld(said):
+        if not inner and not BLANK.fullmatch(said := CITED.sub("", mark.text)) and not is_conditional(said):
             stated.append(Mark(mark.at, said, mark.how, mark.is_line, mark.is_final))
     end = None if stated else AT_END.search(text, max(0, len(text) - WIDTH))
     if end is None or not is_own(text, end.start(1 if end[1] else 2)) or BLANK.fullmatch(end[1] or end[2]):

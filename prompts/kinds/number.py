@@ -51,13 +51,17 @@ OPERATION = re.compile(r"\d[\s)}]{0,9}(?:[-+*/\u00d7\u00b7:^]|\\times|\\cdot|\\d
 ALGEBRA = re.compile(r"(?<![\w\\])[a-zA-Z]\s?[-+*/^]\s?\d|\d\s?[-+*/^]\s?[a-zA-Z]\b|\d[abnxyz]\b")
 FORMULA = re.compile(r"\\[a-z]+|\d\s?\^|\u221a|\u03c0|\d!")
 BEFORE = re.compile(
-    rf"(?:[^\w\u00b1\\-]|\b(?:the|an?|so|therefore|thus|now|still|in|day|year|there|it|is|are|{HEDGES}|{MONEY_WORDS})\b)*+",
+    rf"(?:[\s:,.'\"\u201c*_#+{MONEY}\[]|\b(?:the|an?|so|therefore|thus|now|still|in|day|year|there|it|is|are|{HEDGES}|{MONEY_WORDS})\b)*+",
     re.IGNORECASE,
 )
 """Words before a number that leave it as it is."""
+BEHIND = re.compile(r"[\s%\u00b0.!*_'\"\u201d$\u20ac\u00a3\u00a5\u20b9)\]}]*(?:[^\W\d][^\s\d+<>|;?]*[\s.!*_)]*){0,6}")
+"""Words behind a number, such as its unit."""
 CHANGES = re.compile(
-    r"\b(?:of|or|to|than|more|less|fewer|below|above|under|over|short|(?<!\\)times|twice|half|double|minus|before|after|between"
-    r"|least|most|zero|debt|deficit|overdrawn|loss|bc|mio|mrd|mill|milliard\w*|lakhs?|crores?|tausend|mille)\b|\u00b1",
+    r"\b(?:of|or|to|than|more|less|fewer|below|above|under|over|short|colder|warmer|lower|higher|greater|smaller|down|red"
+    r"|too|overdraft|schulden|(?<!\\)times|twice|half|double|minus|before|after|between|least|most|zero|debt"
+    r"|deficit|overdrawn|loss|bc|bn|mln|tsd|pp|percentage points|mio|mrd|mill|milliard\w*|lakhs?|crores?|tausend"
+    r"|mille)\b|\u00b1",
     re.IGNORECASE,
 )
 """Words and signs around a number that make it another one."""
@@ -94,7 +98,7 @@ def read(said: str, choices: Choices) -> str | None:
     stated = affirmed(tidied(said))
     if not stated:
         return "" if re.search(r"\d", said) else None
-    parts = [part for part in re.split(r"(?<!\bi\.e)[.;!?](?=\s|$)", stated) if re.search(r"\w", part)]
+    parts = [part for part in re.split(r"(?<!\bi\.e)[.!?](?=\s|$)", stated) if re.search(r"\w", part)]
     if parts and "\n" not in stated.strip() and (OPENS.match(parts[0]) or RESULT.search(parts[0])):
         stated = parts[0]
     outside = re.sub(r"\([^()]{0,200}\)", " ", stated)  # "42 apples (6 * 7)"
@@ -132,7 +136,7 @@ def value_of(side: str) -> str | None:
         return ""
     number = numbers[0]
     before, behind = side[: number.start()], side[number.end() :]
-    if not BEFORE.fullmatch(before) or CHANGES.search(behind) or VERB.search(behind) or re.search(r"\d", behind):
+    if not BEFORE.fullmatch(before) or not BEHIND.fullmatch(behind) or CHANGES.search(behind) or VERB.search(behind):
         return ""
     return canonical(figure_value(number) if number.re is FIGURE else fraction_value(number)) or ""
 

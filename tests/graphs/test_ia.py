@@ -187,5 +187,5 @@ MESSAGES: list[tuple[str, str | None, int, int]] = [
 @each_row(("text", "answer", "questions", "answers"), MESSAGES)
 def test_a_message_is_read_as_it_is_meant(text: str, answer: str | None, questions: int, answers: int) -> None:
     found = exchange(text)
-    box = kinds.boxed(Message("agent_1", 0, "talk", text))
+    box = kinds.boxed(Message("agent_1", 0, "talk", text), {})
     assert (box, len(found.questions), len(found.answers)) == (answer, questions, answers)

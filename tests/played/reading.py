@@ -31,7 +31,7 @@ def _reconciled(message: Message, reply: Played) -> str | None:
 
 
 def _boxed(message: Message, reply: Played) -> str | None:
-    inside = kinds.boxed(message)
+    inside = kinds.boxed(message, question_of(reply))
     return None if inside is None else kinds.read_field(inside, question_of(reply))
 
 

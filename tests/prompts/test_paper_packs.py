@@ -177,7 +177,8 @@ def test_what_judges_and_agents_write_in_the_format_of_their_set_up_is_read() ->
     sure = reconcile.stated(said(SURE), NUMBER)
     assert (sure.answer, sure.confidence) == ("11", 0.9)
     assert madra.verdict(said("[Yes]")) is True and madra.verdict(said("[NO]")) is False
-    assert kinds.boxed(said("So: \\boxed{Cleo}")) == "Cleo" and ia.exchange("#Q: How many?").questions == ("How many?",)
+    assert kinds.boxed(said("So: \\boxed{Cleo}"), TEXT) == "Cleo"
+    assert ia.exchange("#Q: How many?").questions == ("How many?",)
     assert codegen.ranks(replied("The second does it all. [2, 1]"), 2) == (1, 0) and codegen.scores(
         replied("[[5, 4, 3]]"), 3
     ) == [

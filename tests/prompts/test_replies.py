@@ -34,7 +34,7 @@ ASKED: dict[str, dict[str, Any]] = {
 """The questions of stated.jsonl."""
 SMALL = {
     "number": (98, 74, 0),
-    "option": (95, 67, 0),
+    "option": (94, 68, 0),
     "yes_no": (70, 121, 1),
     "label": (0, 122, 0),
     "text": (11, 161, 1),

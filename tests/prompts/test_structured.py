@@ -21,7 +21,9 @@ WANTED = ("reasoning", "answer", "confidence_level")
         ('Sure!\n```json\n{"answer": "yes"}\n```\nHope it helps {really}.', {"answer": "yes"}),
         ('So {1, 2} and f{x}: {"answer": 2} is it.', {"answer": "2"}),
         ('{"reasoning": "a", "answer": 1} in the form {"answer": ...}', {"reasoning": "a", "answer": "1"}),
-        ('{"answer": 1, "answer": 2}', {"answer": "2"}),
+        ('{"answer": 1, "answer": 2}', {}),
+        ('{"agent": "agent_2", "answer": 2}', {}),
+        ('{"other_agents_answer": {"answer": 2}}', {}),
         # comments and commas
         (
             '{ // mine\n"answer": "yes", /* , */ # so\n"confidence_level": 0.8,\n}',
