@@ -323,6 +323,10 @@ class Protocol:
         shared = payload.label.vocabulary == loaded.vocabulary_key
         if reference.plain or reference.own or not (shared or self.hands_over):
             return payload
+        return self._probed(reference, payload, loaded, load)
+
+    def _probed(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+        """Return another agent's payload as the probe of the options replaces it."""
         probe, length = self.options.probe, len(payload) if payload.positions is None else payload.positions
         if probe == "none" or not length or payload.label.protocol != self.name:  # the latter carries words
             return payload
