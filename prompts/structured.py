@@ -76,8 +76,8 @@ def read_objects(text: str, names: Sequence[str], may_be_empty: Sequence[str] = 
     for outer, start, end in _objects(text):
         if not (is_own(text, start) and is_upheld(text[end : end + BEHIND])) or outer.keys() & {*NAMED}:
             continue
-        values = [] if outer.keys() & wanted.values() else [*outer.items()]
-        inner = [value for key, value in values if isinstance(value, dict) and not re.search("agent|other", key)]
+        wrapped = {} if outer.keys() & wanted.values() else outer
+        inner = [each for key, each in wrapped.items() if isinstance(each, dict) and not re.search("agent|other", key)]
         for fields in inner or [outer]:
             keys = {name: [key for key in fields if _is_key(key, plain)] for name, plain in wanted.items()}
             given = {name: fields[found[0]] for name, found in keys.items() if found}

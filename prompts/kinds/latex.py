@@ -29,9 +29,9 @@ def value(latex: str) -> float | None:
     try:
         formula = _Formula([OPERATIONS.get(token, token) for token in tokens])
         result = formula.sum()
-    except (ArithmeticError, ValueError, IndexError, TypeError):  # TypeError: a root of a negative number
+    except (ArithmeticError, ValueError, IndexError):
         return None
-    return result if not formula.tokens and isinstance(result, float) and math.isfinite(result) else None
+    return result if not formula.tokens and math.isfinite(result) else None
 
 
 class _Formula:
@@ -68,8 +68,10 @@ class _Formula:
         if self._next() != "^":
             return result
         self.tokens.pop()
-        sign = -1 if self._next() == "-" and self.tokens.pop() else 1
-        return result ** (sign * self.power())
+        if self._next() == "-":
+            self.tokens.pop()
+            return math.pow(result, -self.power())
+        return math.pow(result, self.power())
 
     def operand(self) -> float:
         token = self.tokens.pop()
@@ -82,7 +84,7 @@ class _Formula:
             return self.operand() / self.operand()
         if token == "\\sqrt":
             degree = self.operand() if self._next() == "[" else 2.0
-            return self.operand() ** (1 / degree)
+            return math.pow(self.operand(), 1 / degree)
         return math.pi if token == "\\pi" else float(token)
 
     def _next(self) -> str:

@@ -74,7 +74,7 @@ def withheld(record: DiscussionRecord) -> DiscussionRecord:
 
 
 PLACES = (
-    *("question", "target", "description", "origin", "model", "torch", "started", "text", "thoughts", "begun"),
+    *("question", "target", "description", "origin", "model", "torch", "text", "thoughts", "begun"),
     *("public", "notes", "act", "agent", "turns", "why", "rule", "answer", "documents"),
 )
 """Where a poisoned run has a script: keys of its log."""
@@ -88,7 +88,7 @@ def poisoned(folder: Path) -> Path:
     """A saved run with a script wherever its log has a text."""
     asked: Question = {"question": "Who is it?", "id": hostile("id"), "kind": "text", "target": "x", "description": "x"}
     asked["documents"] = ["x"]
-    model = ScriptedChatModel({agent: ["The answer is x."] * 9 for agent in ("agent_1", "agent_2")})
+    model = ScriptedChatModel({agent: ["The answer is Ada."] * 9 for agent in ("agent_1", "agent_2")})
     made = Debate(rounds=2, agents=2)
     run = Run.start(new_manifest("debate", made, [asked], origin="x", models=model), [asked], folder)
     run_all(run, made, run.store(), models=model)
