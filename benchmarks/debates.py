@@ -68,7 +68,7 @@ def tables(options: Options) -> Iterator[Table]:
     published = as_published(options.loaded)
     as_papers = replace(published, network=Network(published.model, len(options.loaded.table)))
     few = n if options.loaded.network.small else min(n, IN_TURN)
-    one_by_one = {"together": False, "threads": 1, "max_batch": 1, "reuse": False, "lookup": False}
+    one_by_one: dict[str, Any] = {"together": False, "threads": 1, "max_batch": 1, "reuse": False, "lookup": False}
     for threads in dict.fromkeys((options.threads, cores if options.loaded.network.small else options.threads)):
         runs: dict[str, Run] = {
             "together": partial(_run_debates, options.loaded, n, threads=threads),
