@@ -89,6 +89,6 @@ class Counting(ScriptedChatModel):
             text,
             additional_kwargs=field,
             response_metadata={"finish_reason": "stop" if whole else "length"},
-            usage_metadata={**usage, "output_token_details": {"reasoning": used}},  # type: ignore[typeddict-item]
+            usage_metadata={**usage, "output_token_details": {"reasoning": used}},
         )
         return ChatResult(generations=[ChatGeneration(message=message)])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.outputs import ChatResult
 from langchain_openai import ChatOpenAI
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from sottovoce.agents import chat_model
 from sottovoce.agents.ask import Ask
@@ -32,7 +32,7 @@ AGAIN = "its thoughts left no room for its text: asked again with room for 4,096
 
 
 def test_a_limit_is_one_of_the_text_from_the_first_sign_of_thoughts_on() -> None:
-    model, refused = Counting(["Answer: 4\nmore"] * 3, thoughts=1000), Refused()
+    model, refused = Counting(replies={"": ["Answer: 4\nmore"] * 3}, thoughts=1000), Refused()
 
     first, second = (replied(model, ASK, refused=refused) for _ in range(2))
 
@@ -43,12 +43,12 @@ def test_a_limit_is_one_of_the_text_from_the_first_sign_of_thoughts_on() -> None
 
 
 def test_a_model_that_does_not_think_gets_the_limit_and_the_stop_strings() -> None:
-    model = Counting(["Answer: 4"], thoughts=0)
+    model = Counting(replies={"": ["Answer: 4"]}, thoughts=0)
     assert replied(model, ASK).text == "Answer: 4" and model.sent == [(32, ["\n"])]
 
 
 def test_thoughts_that_need_more_than_usual_get_it_from_then_on() -> None:
-    model, refused = Counting(["4"] * 3, thoughts=3000), Refused()
+    model, refused = Counting(replies={"": ["4"] * 3}, thoughts=3000), Refused()
     for _ in range(3):
         assert replied(model, ASK, refused=refused).text == "4"
     assert [limit for limit, _ in model.sent] == [32, 32 + 4096, 32 + 1024, 32 + 4096, 32 + 4096]
@@ -58,13 +58,13 @@ def test_thoughts_that_need_more_than_usual_get_it_from_then_on() -> None:
     ("thinking", "limits"), [(True, [32 + 1024]), (300, [32 + 300, 32 + 1200]), (False, [32, 4128])]
 )
 def test_the_setting_gives_room_at_once(thinking: bool | int, limits: list[int]) -> None:
-    model = Counting(["4"], thoughts=400)
+    model = Counting(replies={"": ["4"]}, thoughts=400)
     reply = wait(chat_model.reply(model, ASK, Refused(), thinking=thinking))
     assert reply.text == "4" and [limit for limit, _ in model.sent] == limits
 
 
 def test_a_text_that_is_longer_than_its_limit_is_cut_and_not_asked_again() -> None:
-    model, refused = Counting(["word " * 2000], thoughts=30), Refused()
+    model, refused = Counting(replies={"": ["word " * 2000]}, thoughts=30), Refused()
     refused.thinker(model).most_thoughts = 1024
     assert replied(model, ASK, refused=refused).cut and len(model.sent) == 1
 
@@ -76,14 +76,14 @@ def test_a_server_without_so_much_room_leaves_the_first_reply() -> None:
                 raise Answered("max_tokens is too large: this model's context has 2048 tokens")
             return super()._generate(*args, **options)
 
-    reply = replied(Small(["4"], thoughts=1000), ASK)
+    reply = replied(Small(replies={"": ["4"]}, thoughts=1000), ASK)
     assert reply.cut and not reply.text
 
 
 @pytest.mark.parametrize("inline", ["<think>{0}</think>\n\n{1}", "{0}</think>{1}", "<muse>{0}</muse>{1}"])
 def test_thoughts_in_the_text_of_a_hosted_model_are_thoughts(inline: str) -> None:
     refused, markers = Refused(), ("<muse>", "</muse>") if "muse" in inline else None
-    model = Counting(["4"], thoughts=30, inline=inline)
+    model = Counting(replies={"": ["4"]}, thoughts=30, inline=inline)
     reply = wait(chat_model.reply(model, ASK, refused, markers=markers))
     assert (reply.thoughts, reply.text) == ("Hm.", "4")
     assert model.sent == [(32, None if markers else ["\n"])]
@@ -91,7 +91,7 @@ def test_thoughts_in_the_text_of_a_hosted_model_are_thoughts(inline: str) -> Non
 
 
 def test_unknown_tags_before_the_text_are_named_in_a_note() -> None:
-    (note,) = replied(Counting(["<muse>so 4</muse>4"], thoughts=0), ASK).notes
+    (note,) = replied(Counting(replies={"": ["<muse>so 4</muse>4"]}, thoughts=0), ASK).notes
     assert note.endswith("if these are thoughts, add --thinking-markers '<muse>' '</muse>'")
 
 
@@ -120,11 +120,11 @@ class Groq(FakeListChatModel):
 
 
 def openai(name: str, **more: Any) -> ChatOpenAI:
-    return ChatOpenAI(model=name, api_key="none", **more)
+    return ChatOpenAI(model=name, api_key=SecretStr("none"), **more)
 
 
 def of(kind: type[FakeListChatModel], **profile: Any) -> FakeListChatModel:
-    return kind(responses=[], profile=profile or None)
+    return kind(responses=[], profile=cast("Any", profile) or None)
 
 
 NEW = ["low", "medium", "high", "xhigh", "max"]
@@ -190,7 +190,7 @@ class Switched(Counting):
 
 
 def test_an_answer_turn_switches_thoughts_off_where_a_model_has_shown_some() -> None:
-    model, refused = Switched(["4"] * 4, thoughts=9), Refused()
+    model, refused = Switched(replies={"": ["4"] * 4}, thoughts=9), Refused()
     answer = Ask("answer", ASK.turns, thinks=False)
     for ask in (answer, ASK, answer):
         replied(model, ask, refused=refused)
@@ -198,7 +198,7 @@ def test_an_answer_turn_switches_thoughts_off_where_a_model_has_shown_some() -> 
 
 
 def test_a_server_that_refuses_the_switch_gets_none() -> None:
-    model, refused = Switched(["4"] * 3, thoughts=9, refuses=True), Refused()
+    model, refused = Switched(replies={"": ["4"] * 3}, thoughts=9, refuses=True), Refused()
     replies: list[Message] = [wait(chat_model.reply(model, ASK, refused, thinking=300)) for _ in range(2)]
     assert [reply.text for reply in replies] == ["4", "4"] and model.efforts == ["low", None, None]
     assert replies[0].notes == ("its server refuses `thinking`, which is left out from now on",)

@@ -193,6 +193,6 @@ def test_thoughts_in_the_text_of_a_hosted_model_are_streamed_as_thoughts(reply: 
 
 
 def test_thoughts_of_a_model_that_does_not_stream_are_shown_as_thoughts() -> None:
-    model = RunnableLambda(lambda _: AIMessage("<think>so 22</think>The answer is 22."))
+    model: Any = RunnableLambda(lambda _: AIMessage("<think>so 22</think>The answer is 22."))
     graph = create_debate(Debate(agents=2, rounds=1, answer_turn="off"), models=model).compile()
     assert streamed(graph) == dict.fromkeys(("agent_1", "agent_2"), ("so 22", "The answer is 22."))

@@ -98,7 +98,7 @@ def test_a_discussion_of_hosted_models_that_think_is_as_readable_as_without_thou
     name, settings = CASES[case]
     texts = []
     for thoughts in (0, 300, 1000):
-        model = Counting(SCRIPTS.get(case, ANSWERS), thoughts=thoughts)
+        model = Counting(replies=SCRIPTS.get(case, ANSWERS), thoughts=thoughts)
         result = built(name, settings, models=model).invoke({**QUESTION, "target": "22"}, {"recursion_limit": 100})
         assert not [message for message in messages(dict(result)) if message.get("cut")]
         texts.append((result["decision"], told(dict(result))))
