@@ -42,8 +42,6 @@ class Kind:
     """
     bare: Callable[[str, Choices], bool] = is_bare
     """Returns whether a reply of one line is nothing but an answer, so that it is read without a statement."""
-    is_unclear: Callable[[str, str], bool] = lambda statement, reply: False
-    """Returns whether a statement can be read in two ways, given the whole reply."""
     same: Callable[[str, str], bool] = lambda left, right: left.casefold().split() == right.casefold().split()
     """Returns whether two canonical answers agree."""
     right: Callable[[str, str], bool] | None = None
@@ -58,6 +56,8 @@ class Kind:
     """Words for an answer in statements, as alternatives of a pattern: "answer|label"."""
     unknown_is_an_answer: bool = False
     """True if "unknown" is an ordinary answer, not an abstention."""
+    is_unclear: Callable[[str, str], bool] = lambda statement, reply: False
+    """Returns whether a statement can be read in two ways, given the whole reply."""
 
 
 # Sentences

@@ -226,9 +226,9 @@ NUMBER = Kind(
     "a number",
     read,
     is_bare,
-    is_unclear,
     same,
     grammar=lambda choices: DIGITS,
     check=check,
     target=target,
+    is_unclear=is_unclear,
 )
