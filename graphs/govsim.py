@@ -199,7 +199,11 @@ async def summarise(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Up
     ask = Ask(LIMIT, _summary_turns(run, builder, state, LIMIT), protocol=WORDS)
     ask = _answering(ask, builder, f"N/A|{tons_pattern(most)}")
     requested = words(builder.prompts.render("govsim/limit", steps=builder.steps))
-    board += await say(run, state, agent, ask, validate=_lacks_limit, requested=requested)
+
+    def validate(message: Message) -> str:
+        return "" if read_limit(message) else f"it states neither a number of tons nor {NOTHING}"
+
+    board += await say(run, state, agent, ask, validate=validate, requested=requested)
     return {"board": board, "turn": state["turn"] + 1}
 
 
@@ -218,7 +222,11 @@ async def wish(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
     memory = _memory(state, builder, state["round"])
     turns = _with_rules(state, builder, memory, lake, builder.question_of(form))
     ask = _answering(Ask(WISH, turns, protocol=WORDS), builder, tons_pattern(pool))
-    *before, message = await say(run, state, agent, ask, validate=_lacks_tons, requested=form)
+
+    def validate(message: Message) -> str:
+        return "" if read_tons(message) is not None else "it states no number of tons"
+
+    *before, message = await say(run, state, agent, ask, validate=validate, requested=form)
     tons = read_tons(message)
     return {"board": [*before, message if tons is None else noted(message, f"wants {tons} tons")]}
 
@@ -260,14 +268,6 @@ def present(state: Fishery) -> list[str]:
 
 def _spoken(state: Fishery) -> list[Message]:
     return [each for each in current_messages(state) if each.act == TALK and each.round == state["round"]]
-
-
-def _lacks_tons(message: Message) -> str:
-    return "" if read_tons(message) is not None else "it states no number of tons"
-
-
-def _lacks_limit(message: Message) -> str:
-    return "" if read_limit(message) else f"it states neither a number of tons nor {NOTHING}"
 
 
 # The forms of replies

@@ -134,7 +134,10 @@ def environment(run: RunContext[ReAct], state: Relay) -> Update:
     """Let the library perform the last step's action, and return an observation."""
     said = steps_of(state)[-1][0]
     library = library_of(run, state)
-    observation, world = _done(library, state, said.does)
+    try:
+        observation, world = react.step(library, state["world"], said.does)
+    except RetrievalError as error:  # a temporary failure of a service; the relay can continue
+        observation, world = f"The search failed: {error}.", state["world"]
     who, act, text = ENVIRONMENT, OBSERVE, observation
     if world["answer"] is not None:
         who, act, text = said.step.agent, ANSWER, f"Answer: {world['answer']}"
@@ -154,13 +157,6 @@ def _evidence(library: Library, source: str, title: str | None, said: Said) -> t
         source=source, docid=title, rank=1, score=1.0, query=said.does.argument, agent=agent, round=round, url=None
     )
     return ({"title": title, "origins": [origin]},)
-
-
-def _done(library: Library, state: Relay, action: Action | Malformed) -> tuple[str, World]:
-    try:
-        return react.step(library, state["world"], action)
-    except RetrievalError as error:  # a temporary failure of a service; the relay can continue
-        return f"The search failed: {error}.", state["world"]
 
 
 # Prompts
