@@ -1,8 +1,8 @@
 """Replies of any chat model through LangChain, so that callbacks, streams, caches and tracing see the call.
 
 Hosted models read words, parameters that their servers refuse are left out, and those that think get room for it. A
-local model takes this way where
-somebody listens to LangChain's calls, or a caller's own class, cache or rate limiter stands between.
+local model takes this way where somebody listens to LangChain's calls, or a caller's own class, cache or rate limiter
+stands between.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sottovoce.agents.ask import CUT, REFUSAL, STOPPED, THOUGHTS_ALONE, Ask
 from sottovoce.agents.convert import TOKENS, from_langchain, in_words, local_options, standard, to_messages
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, status_of, structured
-from sottovoce.agents.hosted_thinking import MORE, limit_of, limited, most_thoughts, switch, with_parts
+from sottovoce.agents.hosted_thinking import MORE, limit_of, limited, switch, with_parts
 from sottovoce.agents.parameters import Refused
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, words
 from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import UsageError
 from sottovoce.core.event_loop import check_not_forked, in_daemon, is_ours
-from sottovoce.core.thoughts import Own, is_opened_by_prompt, unknown_tag
+from sottovoce.core.thoughts import Own, is_opened_by_prompt, most_thoughts, unknown_tag
 
 if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadRef, PayloadStore
@@ -56,9 +56,10 @@ async def reply(
     if isinstance(model, HookedChatModel | ScriptedChatModel) and not is_observed(model, config):
         return await model.reply(ask)
     config = merge_configs(config, {"metadata": {**ask.place._asdict(), "asked": ask.asked}})
-    messages, options = _call(model, ask)
     if is_hooked(model):
-        return await _replied(model, ask, messages, config, options, refused, store)
+        return await _replied(model, ask, to_messages(ask.turns), config, local_options(ask), refused, store)
+    messages = in_words(ask.turns, words(ask.prefill))
+    options = standard(ask) | structured(model, ask.response_format)
     thinker, limit, usual = refused.thinker(model), ask.max_tokens or limit_of(model), most_thoughts(thinking or None)
     wish = thinking if ask.thinks or not (thinking or thinker.most_thoughts) else False
     fields = {} if wish is None else switch(model, wish) or {}
@@ -158,13 +159,6 @@ def _sent(
         if is_ours():
             return awithin(model, in_daemon(partial(model.invoke, messages, config, **options)))
     return awithin(model, model.ainvoke(messages, config, **options))
-
-
-def _call(model: BaseChatModel, ask: Ask) -> tuple[list[BaseMessage], dict[str, Keywords]]:
-    """Return the messages and options of a call; hosted models get words and standard options only."""
-    if not is_hooked(model):
-        return in_words(ask.turns, words(ask.prefill)), standard(ask) | structured(model, ask.response_format)
-    return to_messages(ask.turns), local_options(ask)
 
 
 def is_hooked(model: BaseChatModel) -> bool:

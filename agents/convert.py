@@ -125,8 +125,6 @@ def parts_of(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
 
 
 PROVIDER = "sottovoce"
-
-
 MOST_REPORTED = 1_000 * MOST_TOKENS
 """Limit on the numbers of tokens that a server reports for one call."""
 ABSURD = "its server reported numbers of tokens that cannot be: they are not counted"
@@ -187,10 +185,11 @@ def from_langchain(reply: AIMessage, ask: Ask, markers: Own = None) -> Message:
     ref, begun, (tokens, absurd) = reply.additional_kwargs.get(PAYLOAD), words(ask.prefill), usage_of(reply)
     thoughts, text = map(encodable, said(reply, markers))
     spoken, ended = reply.additional_kwargs.get("thoughts_payload"), None if ref else until(text, ask.stop, begun)
-    cut = why_cut(reply.response_metadata, tools=bool(ask.tools)) if ended is None else ""
+    cut: str | None = ""
     if ended is None:
         ended = text if ref else text.removeprefix(begun)  # a hosted model may repeat it
-        cut = TOO_LONG if max(len(reply.text), len(thoughts)) > MOST_TEXT else cut
+        is_long = max(len(reply.text), len(thoughts)) > MOST_TEXT
+        cut = TOO_LONG if is_long else why_cut(reply.response_metadata, tools=bool(ask.tools))
     return Message(
         **ask.place._asdict(),
         text=ended,
@@ -218,8 +217,8 @@ def why_cut(about: Mapping[str, Untyped], *, tools: bool = False) -> str | None:
     named = [details.get("reason") if isinstance(details, Mapping) else None, *map(about.get, REASONS)]
     if not isinstance(named[-1], str):  # a status of HTTP
         named.pop()
-    reasons = [reason for each in named if each is not None and (reason := str(getattr(each, "name", each)))]
-    reasons = [reason for reason in reasons if reason.casefold() not in ("none", "null")]
+    reasons = [str(getattr(each, "name", each)) for each in named]
+    reasons = [reason for reason in reasons if reason.casefold() not in ("", "none", "null")]
     if not reasons:
         broke_off = about.get("model_provider") in STREAMERS and not any(key in about for key in REASONS)
         return f"{STOPPED}: its stream broke off" if broke_off else None

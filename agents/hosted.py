@@ -34,6 +34,7 @@ from sottovoce.core.text import without_password
 T = TypeVar("T")
 PREFIX = "hosted:"
 FORM = "hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
+PROVIDERS = r"[Ss]upported (?:model )?providers(?: are)?: (.+)"  # only the factory's message lists them (langchain 1.4)
 LONGEST = 300  # characters of a provider's message
 CUT = {"LengthFinishReasonError": "length", "ContentFilterFinishReasonError": "content_filter"}
 """Errors that OpenAI's client raises for a reply in a format that was cut (openai 3.52), and why it was."""
@@ -78,8 +79,10 @@ def hosted(
         UsageError: a package or a key is missing, or the provider is unknown; the message says what to install or set.
     """
     model = _built(name)
-    if variable := _without_key(model):
-        raise UsageError(f"model {name!r} has no key; set {variable} in the environment")
+    for field, variable in model.lc_secrets.items():
+        key = getattr(model, field, None)
+        if isinstance(key, SecretStr) and not key.get_secret_value():  # Anthropic's would fail when it is called
+            raise UsageError(f"model {name!r} has no key; set {variable} in the environment")
     asked: dict[str, Any] = {"max_tokens": max_tokens, "logprobs": top_logprobs and True, "top_logprobs": top_logprobs}
     asked |= {"timeout": timeout, "max_retries": timeout and 0, "stream_usage": True}
     known = {name for field, info in type(model).model_fields.items() for name in (field, info.alias)}
@@ -153,7 +156,8 @@ async def awithin(model: BaseChatModel, call: Awaitable[T]) -> T:
     except TimeoutError as error:
         if ours is None or not scope.expired():
             raise
-        raise TimeoutError(ours.late) from error
+        late = f"no whole reply within {ours.timeout:g} s; raise `timeout` or lower `max_tokens`"
+        raise TimeoutError(late) from error
 
 
 def passes(error: BaseException) -> bool:
@@ -162,8 +166,10 @@ def passes(error: BaseException) -> bool:
     False for timeouts, a spent quota, and our own errors: a local model would fail in the same way again.
     """
     errors = list(chain(error))
-    if any(isinstance(each, SottovoceError) or "Timeout" in type(each).__name__ or _is_spent(each) for each in errors):
-        return False
+    for each in errors:
+        told = f"{each} {getattr(each, 'code', '')} {getattr(each, 'type', '')}"
+        if isinstance(each, SottovoceError) or "Timeout" in type(each).__name__ or SPENT.search(told):
+            return False
     statuses = [status for each in errors if (status := status_of(each)) is not None]
     if statuses:
         return any(status in AGAIN or status >= 500 for status in statuses)
@@ -200,10 +206,6 @@ def _body(error: BaseException) -> Mapping[str, Untyped]:
     return body if isinstance(body, Mapping) else {}
 
 
-def _is_spent(error: BaseException) -> bool:
-    return SPENT.search(f"{error} {getattr(error, 'code', '')} {getattr(error, 'type', '')}") is not None
-
-
 def failure(error: BaseException) -> str | None:
     """Return one line about a hosted model's error: the model and the provider's message; None for other errors."""
     for note in getattr(error, "__notes__", ()):
@@ -237,16 +239,13 @@ def _through_proxy(url: str) -> str:
     """Return a remark on the proxy of the environment that a request to a local address went through, if any."""
     where, proxies = urlsplit(url), getproxies()
     proxy, host = proxies.get(where.scheme) or proxies.get("all"), where.hostname or ""
-    if not proxy or proxy_bypass(host) or not _is_local(host):
+    try:
+        is_local = ip_address(host).is_private
+    except ValueError:
+        is_local = "." not in host or host.endswith((".local", ".localhost", ".internal"))
+    if not proxy or proxy_bypass(host) or not is_local:
         return ""
     return f"; {host} was asked through the proxy {without_password(proxy)} of the environment: set no_proxy={host}"
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host).is_private
-    except ValueError:
-        return "." not in host or host.endswith((".local", ".localhost", ".internal"))
 
 
 class _Named(BaseCallbackHandler):
@@ -254,11 +253,6 @@ class _Named(BaseCallbackHandler):
 
     def __init__(self, whose: str, timeout: float | None = None) -> None:
         self.whose, self.timeout = whose, timeout
-
-    @property
-    def late(self) -> str:
-        """The message for a call that exceeded the time limit."""
-        return f"no whole reply within {self.timeout:g} s; raise `timeout` or lower `max_tokens`"
 
     def on_llm_error(self, error: BaseException, **about: Keywords) -> None:
         error.add_note(f"{NOTE}{self.whose}")
@@ -281,25 +275,12 @@ def _built(name: str, **options: Untyped) -> BaseChatModel:
     try:
         made = init_chat_model(model, **options)
     except Exception as error:  # providers have no common class
-        raise UsageError(_refusal(name, error)) from error
+        known = re.search(PROVIDERS, str(error))
+        if known is None or isinstance(error, ValidationError):
+            raise UsageError(f"model {name!r} cannot be created: {_said(error)}") from error
+        unknown = f"model {name!r} names a provider that LangChain does not know"
+        raise UsageError(f"{unknown}; expected {FORM}; providers: {known[1]}") from error
     return extended(made)
-
-
-def _refusal(name: str, error: Exception) -> str:
-    """Return why the model cannot be created; only the factory's message lists the providers (langchain 1.4)."""
-    known = re.search(r"[Ss]upported (?:model )?providers(?: are)?: (.+)", str(error))
-    if known and not isinstance(error, ValidationError):
-        return f"model {name!r} names a provider that LangChain does not know; expected {FORM}; providers: {known[1]}"
-    return f"model {name!r} cannot be created: {_said(error)}"
-
-
-def _without_key(model: BaseChatModel) -> str | None:
-    """Return the variable of an empty key: some models (Anthropic's) are created without one and fail when called."""
-    for field, variable in model.lc_secrets.items():
-        key = getattr(model, field, None)
-        if isinstance(key, SecretStr) and not key.get_secret_value():
-            return variable
-    return None
 
 
 def _said(error: BaseException) -> str:

@@ -7,10 +7,8 @@ room on top, from its first sign of thoughts on.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 from uuid import UUID
@@ -25,7 +23,7 @@ from langchain_core.tracers._streaming import _StreamingCallbackHandler
 from sottovoce.agents.convert import REASONING
 from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import UsageError
-from sottovoce.core.thoughts import THOUGHTS, Own, Parts, split
+from sottovoce.core.thoughts import Own, Parts, most_thoughts, split
 
 AnyMessage = TypeVar("AnyMessage", AIMessage, AIMessageChunk)
 
@@ -48,11 +46,6 @@ class Thinker:
     """Tokens of its thoughts beside those of the text; 0 if it has shown none."""
     opened: bool = False
     """True if its prompt opens the thoughts, so that only their end is marked."""
-
-
-def most_thoughts(wish: bool | int | None) -> int:
-    """Return the tokens of thoughts that a setting allows; for None those of a model that thinks by default."""
-    return THOUGHTS if wish in (None, True) else int(wish or 0)
 
 
 def switch(model: BaseChatModel, wish: bool | int) -> dict[str, Keywords] | None:
@@ -158,41 +151,28 @@ def with_parts(config: RunnableConfig, own: Own, opened: bool) -> RunnableConfig
 
 def _parted(handler: BaseCallbackHandler, own: Own, *, opened: bool) -> BaseCallbackHandler:
     """Return a handler of a stream, such as LangGraph's for `messages`, that gets thoughts apart; others unchanged."""
-    on_token = handler.on_llm_new_token
+    on_token, on_end, replies = handler.on_llm_new_token, handler.on_llm_end, dict[UUID, Parts]()
     if not isinstance(handler, _StreamingCallbackHandler) or iscoroutinefunction(on_token):
         return handler
-    ours: Any = copy(handler)  # Any: a method is replaced
-    ours.on_llm_new_token = partial(_on_token, on_token, {}, lambda: Parts(own, opened=opened))
-    ours.on_llm_end = partial(_on_end, handler.on_llm_end, own)
+
+    def hand_token(token: str, *, chunk: Any = None, run_id: UUID, **more: Any) -> Any:
+        message = getattr(chunk, "message", None)
+        if not isinstance(message, AIMessageChunk) or not isinstance(message.content, str):
+            return on_token(token, chunk=chunk, run_id=run_id, **more)
+        parts = replies.setdefault(run_id, Parts(own, opened=opened))
+        thoughts, text = parts.add(message.content, last=message.chunk_position == "last")
+        if text != message.content:
+            apart = _apart(message, thoughts, text)
+            chunk = ChatGenerationChunk(message=apart, generation_info=chunk.generation_info)
+        return on_token(text, chunk=chunk, run_id=run_id, **more)
+
+    def hand_end(response: LLMResult, **more: Any) -> Any:  # it shows replies of models that do not stream
+        apart = [[_with_thoughts(generation, own) for generation in choices] for choices in response.generations]
+        return on_end(response.model_copy(update={"generations": apart}), **more)
+
+    ours: Any = copy(handler)  # Any: methods are replaced
+    ours.on_llm_new_token, ours.on_llm_end = hand_token, hand_end
     return ours  # type: ignore[no-any-return]
-
-
-def _on_token(
-    on_token: Callable[..., Any],
-    replies: dict[UUID, Parts],
-    begin: Callable[[], Parts],
-    token: str,
-    *,
-    chunk: ChatGenerationChunk | None = None,
-    run_id: UUID,
-    **more: Any,
-) -> Any:
-    """Hand a piece of a reply to a handler, with the thoughts in it as thoughts."""
-    message = getattr(chunk, "message", None)
-    if not isinstance(message, AIMessageChunk) or not isinstance(message.content, str):
-        return on_token(token, chunk=chunk, run_id=run_id, **more)
-    parts = replies.setdefault(run_id, begin())
-    thoughts, text = parts.add(message.content, last=message.chunk_position == "last")
-    if text != message.content:
-        info = chunk.generation_info if chunk else None
-        chunk = ChatGenerationChunk(message=_apart(message, thoughts, text), generation_info=info)
-    return on_token(text, chunk=chunk, run_id=run_id, **more)
-
-
-def _on_end(on_end: Callable[..., Any], own: Own, response: LLMResult, **more: Any) -> Any:
-    """Hand the end of a reply to a handler, which shows replies of models that do not stream."""
-    apart = [[_with_thoughts(generation, own) for generation in choices] for choices in response.generations]
-    return on_end(response.model_copy(update={"generations": apart}), **more)
 
 
 def _with_thoughts(generation: Any, own: Own) -> Any:  # Any: of a chat model or not

@@ -26,7 +26,7 @@ from sottovoce.core.bounds import Size, Thinking
 from sottovoce.core.errors import LateReply
 from sottovoce.core.event_loop import off_loop
 from sottovoce.core.text import one_line
-from sottovoce.core.thoughts import THOUGHTS, Markers
+from sottovoce.core.thoughts import Markers, most_thoughts
 from sottovoce.prompts import TRAINED
 from sottovoce.prompts.structured import encodable
 
@@ -134,9 +134,7 @@ class LocalModel(BaseModel):
     def most_thoughts(self) -> int:
         """The limit of the thoughts before a reply, in tokens; 0 if the model does not think."""
         block = self.loaded.chat.block
-        if block is None or not block.is_on:
-            return 0
-        return THOUGHTS if self.thinking in (None, True) else int(self.thinking)
+        return most_thoughts(self.thinking) if block and block.is_on else 0
 
     @property
     def pack(self) -> str | None:
@@ -241,19 +239,18 @@ class LocalModel(BaseModel):
 
     async def _think(self, ask: Ask, encoded: EncodedPrompt) -> Thoughts | None:
         """Return the thoughts before a reply, or what stands in their place; None if nothing does."""
-        if (request := self._thinking_request(ask, encoded)) is None:
-            return None if self._is_silent(ask) else skipped(self.loaded)
-        return thoughts_of(await self._generated(request), self.loaded, self._recorder_of_thoughts(ask))
-
-    def _thinking_request(self, ask: Ask, encoded: EncodedPrompt) -> Request | None:
-        """Return the engine's request for the thoughts before a reply; None if the call is not to think."""
-        most = self.most_thoughts
-        if not most or not ask.thinks or self._is_silent(ask):
+        if self._is_silent(ask):
             return None
-        record = self._recorder_of_thoughts(ask).to_record(self.loaded)
+        if not ask.thinks or not (most := self.most_thoughts):
+            return skipped(self.loaded)
+        recorder = self._recorder_of_thoughts(ask)
+        record = recorder.to_record(self.loaded)
         record = replace(record, cache=("words",) if record.cache else ())
         reply = self._longest(ask) + len(self.loaded.chat.ids(words(ask.prefill)))
-        return request_for(encoded.prompt, self.loaded, self.sampling(ask), most, record, reply)
+        request = request_for(encoded.prompt, self.loaded, self.sampling(ask), most, record, reply)
+        if request is None:
+            return skipped(self.loaded)
+        return thoughts_of(await self._generated(request), self.loaded, recorder)
 
     async def _generated(self, request: Request, grew: Grew | None = None) -> Reply:
         """Wait for the engine's reply; the request is cancelled with the waiting task."""

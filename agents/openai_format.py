@@ -25,7 +25,9 @@ def extended(model: BaseChatModel) -> BaseChatModel:
     """Return a model whose replies have bounds and, if its class is of OpenAI's format, all that its server says."""
     kind = type(model)
     for client in (getattr(model, "root_client", None), getattr(model, "root_async_client", None)):
-        _limit(getattr(client, "_client", None))
+        hooks = getattr(getattr(client, "_client", None), "event_hooks", {}).get("response")  # of httpx or httpx2
+        if hooks is not None and not {_on_reply, _on_async_reply} & {*hooks}:  # models share their clients
+            hooks.append(_on_async_reply if hasattr(client._client, "aclose") else _on_reply)
     if hasattr(kind, "_create_chat_result") and hasattr(kind, "_convert_chunk_to_generation_chunk"):  # OpenAI's format
         kept = type(kind.__name__, (_KeepsMore, kind), {"__module__": kind.__module__})
         object.__setattr__(model, "__class__", kept)
@@ -87,14 +89,8 @@ def _keep(source: Untyped, message: BaseMessage, notes: list[str]) -> None:
         more["refusal"] = source["refusal"]
 
 
-def _limit(client: Any) -> None:  # Any: of httpx, or of its successor httpx2
-    """Bound the replies that an HTTP client reads, and let it ask once where a quota is spent."""
-    hooks = getattr(client, "event_hooks", {}).get("response")
-    if hooks is not None and not {_on_reply, _on_async_reply} & {*hooks}:  # models share their clients
-        client.event_hooks["response"].append(_on_async_reply if hasattr(client, "aclose") else _on_reply)
-
-
 def _on_reply(response: Any) -> None:
+    """Bound what an HTTP client reads of a reply, and let it ask once where a quota is spent."""
     _bound(response)
     if response.status_code == 429 and SPENT.search(response.read().decode(errors="replace")):
         response.headers["x-should-retry"] = "false"

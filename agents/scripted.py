@@ -14,11 +14,11 @@ from typing import Any, Literal
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.outputs import ChatResult
 from pydantic import Field, PrivateAttr
 
 from sottovoce.agents.ask import Ask
-from sottovoce.agents.convert import from_langchain, local_options, to_turns
+from sottovoce.agents.convert import from_langchain, local_options, result, to_turns
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import UsageError
@@ -85,12 +85,11 @@ class ScriptedChatModel(BaseChatModel):
         place = {name: about[name] for name in Place._fields if name in about}
         options = {**kwargs, **({"stop": stop} if stop else {})}
         text = self._recorded_reply(place, tuple(to_turns(messages)), options)
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
+        return result(AIMessage(content=text))
 
     async def reply(self, ask: Ask) -> Message:
         """Return the next reply of the agent's queue as a message for the board."""
-        place = ask.place._asdict()
-        text = self._recorded_reply(place, ask.turns, local_options(ask))
+        text = self._recorded_reply(ask.place._asdict(), ask.turns, local_options(ask))
         return from_langchain(AIMessage(content=text), ask)
 
     def _recorded_reply(

@@ -33,7 +33,7 @@ from sottovoce.prompts.kinds import KindName
 EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
 """Fields with one value for all agents, or one each."""
 
-Marker = Annotated[str, Field(min_length=1)]
+Marker = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Answers = Literal["short", "sentence"]

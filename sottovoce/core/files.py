@@ -155,8 +155,13 @@ def write(path: Path, text: str | bytes) -> None:
         if _is_stream(path):
             with path.open("ab") as stream:
                 stream.write(_encoded(text))
-        else:
-            _replace(path, text)
+            return
+        unfinished = path.with_name(f".{uuid.uuid4().hex}.part")
+        try:
+            unfinished.write_bytes(_encoded(text))
+            os.replace(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
     except OSError as error:
         raise RecordError(f"{str(path)!r} cannot be written: {error.strerror}") from error
 
@@ -184,15 +189,6 @@ def _encoded(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
 
 
-def _replace(path: Path, text: str | bytes) -> None:
-    unfinished = path.with_name(f".{uuid.uuid4().hex}.part")
-    try:
-        unfinished.write_bytes(_encoded(text))
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
 def _resolved(path: Path, where: str) -> Path:
     try:
         return path.resolve()
@@ -215,17 +211,15 @@ def _check_outside(folder: Path, where: str) -> None:
 
 
 def _owned(folder: Path) -> Iterator[str]:
-    return (name for name in OWNERS if _is_owner(folder, name))
-
-
-def _is_owner(folder: Path, name: str) -> bool:
-    try:
-        if name != INDEX:
-            return (folder / name).exists()
-        with opened(folder / name) as file:
-            return INDEXED in file.read(4096)
-    except OSError:
-        return False
+    for name in OWNERS:
+        with suppress(OSError):
+            if name != INDEX:
+                is_owner = (folder / name).exists()
+            else:
+                with opened(folder / name) as file:
+                    is_owner = INDEXED in file.read(4096)
+            if is_owner:
+                yield name
 
 
 def read_yaml(path: Path, subject: str, example: str) -> dict[JSONValue, JSONValue]:

@@ -69,6 +69,11 @@ def family_of(template: Untyped) -> Markers | None:
     return next((each for each in FAMILIES if _is_in(text, each)), None)
 
 
+def most_thoughts(wish: bool | int | None) -> int:
+    """Return the tokens of thoughts that a setting allows; for None those of a model that thinks by default."""
+    return THOUGHTS if wish is None or wish is True else int(wish)  # 1 == True
+
+
 def _is_in(template: str, markers: Markers) -> bool:
     """Return True if a template has a family's markers; a text that follows the closing one must be there too."""
     first, _, rest = markers.close.strip().partition(markers.end_marker)
@@ -158,19 +163,17 @@ Own = tuple[str, str] | None
 """The markers of a family that is not known, as `thinking_markers` names them."""
 
 
-def _own_pair(own: Own) -> list[_Pair]:
-    return [_Pair(re.escape(own[0].strip()), re.escape(own[1].strip()))] if own else []
-
-
 @cache
-def _patterns(own: Own) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...]]:
-    """Return the pattern of all markers, in groups o0, c0, ..., and those of the closing ones."""
-    pairs = [*_own_pair(own), *_PAIRS]
+def _patterns(own: Own) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...], re.Pattern[str]]:
+    """Return the pattern of all markers, in groups o0, c0, ..., those of the closing ones, and that of these alone."""
+    own_pairs = [_Pair(re.escape(own[0].strip()), re.escape(own[1].strip()))] if own else []
+    pairs = [*own_pairs, *_PAIRS]
     groups = [f"(?P<o{i}>{pair.open})" for i, pair in enumerate(pairs)]
     groups += [f"(?P<c{i}>{pair.close})" for i, pair in enumerate(pairs) if pair.alone]
     begins = "" if own else rf"(?=[{re.escape(_BEGIN)}]|\A)"  # scanning is ten times as fast
     closing = tuple(re.compile(pair.close, re.IGNORECASE) for pair in pairs)
-    return re.compile(f"{begins}(?:{'|'.join(groups)})", re.IGNORECASE), closing
+    alone = re.compile("|".join(pair.close for pair in pairs if pair.alone), re.IGNORECASE)
+    return re.compile(f"{begins}(?:{'|'.join(groups)})", re.IGNORECASE), closing, alone
 
 
 def split(reply: str, own: Own = None) -> Said:
@@ -185,7 +188,7 @@ def split(reply: str, own: Own = None) -> Said:
     >>> split("so 96.</think>96"), split("<think>12 * 8")
     (Said(thoughts='so 96.', text='96'), Said(thoughts='12 * 8', text=''))
     """
-    marks, closing = _patterns(own)
+    marks, closing, _ = _patterns(own)
     if (found := marks.search(reply)) is None:
         return Said("", reply)
     thoughts, texts, unclosed = list[str](), list[str](), set[int]()
@@ -194,7 +197,8 @@ def split(reply: str, own: Own = None) -> Said:
         start, end = found.span()
         opens, family = _kind(found)
         fences, counted = fences + len(FENCE.findall(reply, counted, start)), start
-        if fences % 2 or _is_mentioned(reply, start, end, at):
+        before = reply[max(at, start - NEAR) : start].rpartition("\n")[2]
+        if fences % 2 or _is_mentioned(before, reply[end : end + NEAR].partition("\n")[0]):
             found = marks.search(reply, end)
             continue
         if not opens:
@@ -202,7 +206,6 @@ def split(reply: str, own: Own = None) -> Said:
             at = end
         else:
             closed = None if family in unclosed else closing[family].search(reply, end)
-            before = reply[max(at, start - NEAR) : start].rpartition("\n")[2]
             if closed is None:
                 unclosed.add(family)
                 if before.strip():
@@ -226,10 +229,8 @@ def _kind(marker: re.Match[str]) -> tuple[bool, int]:
     return name[0] == "o", int(name[1:])
 
 
-def _is_mentioned(reply: str, start: int, end: int, at: int) -> bool:
+def _is_mentioned(before: str, after: str) -> bool:
     """Return True if a sentence mentions a marker: within its words, in quotation marks, or in code."""
-    before = reply[max(at, start - NEAR) : start].rpartition("\n")[2]
-    after = reply[end : end + NEAR].partition("\n")[0]
     if before[-1:] and after[:1] and before[-1] in _QUOTES and after[0] in _QUOTES:
         return True
     in_words = _WORDS[0].search(before[-9:]) and _WORDS[1].match(after[:9])
@@ -255,6 +256,9 @@ def unknown_tag(text: str) -> str:
     return found[1] if closing and rest.strip() else ""
 
 
+_UNSTREAMED = re.compile("here|analysis|assistant", re.IGNORECASE)
+
+
 class Parts:
     """The split of a reply that arrives in pieces: its blocks of thoughts before the text.
 
@@ -264,9 +268,10 @@ class Parts:
 
     def __init__(self, own: Own = None, *, opened: bool = False) -> None:
         """Begin a reply; `opened` says that its prompt opens the thoughts."""
-        self._marks, self._closing = _patterns(own)
-        closing = [pair.close for pair in (*_own_pair(own), *_PAIRS) if pair.alone]
-        self._close = re.compile("|".join(closing), re.IGNORECASE) if opened else None
+        self._marks, self._closing, alone = _patterns(own)
+        self._close = alone if opened else None
+        self._own = own[0].strip().casefold() if own else ""
+        self._begins = f"[{re.escape(''.join([_BEGIN, *(marker.strip()[:1] for marker in own or ())]))}]"
         self._rest, self._is_text, self._had_thoughts = "", False, opened
 
     def add(self, piece: str, *, last: bool = False) -> Said:
@@ -281,7 +286,7 @@ class Parts:
                     opens, family = _kind(found)
                     self._close, self._had_thoughts = self._closing[family] if opens else None, True
                     self._rest = begun[found.end() :]
-                elif not last and len(self._rest) <= LONGEST_MARK and _may_open(begun):
+                elif not last and len(self._rest) <= LONGEST_MARK and self._may_open(begun):
                     break
                 else:
                     self._rest = AROUND.sub("", begun) if self._had_thoughts else self._rest
@@ -291,20 +296,18 @@ class Parts:
                 self._close = None
             else:
                 end = len(self._rest)
-                begins = re.search(f"[{re.escape(_BEGIN)}]", self._rest[-LONGEST_MARK:])
+                begins = re.search(self._begins, self._rest[-LONGEST_MARK:], re.IGNORECASE)
                 end -= 0 if last or begins is None else min(end, LONGEST_MARK) - begins.start()
                 thoughts, self._rest = thoughts + self._rest[:end], self._rest[end:]
                 break
         text, self._rest = (self._rest, "") if self._is_text else ("", self._rest)
         return Said(thoughts, text)
 
-
-_UNSTREAMED = re.compile("here|analysis|assistant", re.IGNORECASE)
-
-
-def _may_open(start: str) -> bool:
-    """Return True if more of a reply may make its beginning an opening marker."""
-    if start and start[0] not in _BEGIN:
-        return False
-    ends = r"<\|message\|>|\n" if start.startswith(("<|ch", "<|start|")) else r"&gt;|[>\]▷]"
-    return not re.search(ends, start)
+    def _may_open(self, start: str) -> bool:
+        """Return True if more of a reply may make its beginning an opening marker."""
+        if self._own.startswith(start.casefold()):
+            return True
+        if start and start[0] not in _BEGIN:
+            return False
+        ends = r"<\|message\|>|\n" if start.startswith(("<|ch", "<|start|")) else r"&gt;|[>\]▷]"
+        return not re.search(ends, start)

@@ -10,8 +10,6 @@ from sottovoce.core.errors import UsageError, nearest
 
 BRANCHES = ("json-or-python[", "constrained-", "literal[")
 """The prefixes of pydantic's names for branches of a union (2.14)."""
-
-
 LONGEST = 200
 """Characters of a value that an error message shows."""
 

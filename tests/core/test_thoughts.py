@@ -6,7 +6,16 @@ from time import process_time
 
 import pytest
 
-from sottovoce.core.thoughts import FAMILIES, Markers, Parts, Said, is_opened_by_prompt, split, unknown_tag
+from sottovoce.core.thoughts import (
+    FAMILIES,
+    Markers,
+    Parts,
+    Said,
+    is_opened_by_prompt,
+    most_thoughts,
+    split,
+    unknown_tag,
+)
 
 CODE = "Write it like this:\n```\n<think>hm</think>\n```\nDone."
 SHAPES = {
@@ -131,6 +140,17 @@ def test_a_reply_in_pieces_whose_thoughts_the_prompt_opened_begins_with_them() -
     pieces = [parts.add(piece) for piece in ("so ", "96.</th", "ink>", "\nIt is ", "96.")]
     assert pieces == [("so ", ""), ("96.", ""), ("", ""), ("", "It is "), ("", "96.")]
     assert is_opened_by_prompt("so 96.</think>96") and not is_opened_by_prompt("<think>so</think>96")
+
+
+@pytest.mark.parametrize("own", [("{think}", "{/think}"), ("Reasoning:", "Reply:"), ("<a>b", "<c>d")])
+def test_a_reply_in_pieces_is_split_at_markers_that_begin_and_end_with_any_character(own: tuple[str, str]) -> None:
+    parts = Parts(own)
+    pieces = [parts.add(letter) for letter in f"{own[0]}hm{own[1]}96"] + [parts.add("", last=True)]
+    assert tuple("".join(each) for each in zip(*pieces, strict=True)) == ("hm", "96")
+
+
+def test_one_token_of_thoughts_is_a_limit_and_not_a_switch() -> None:
+    assert [most_thoughts(wish) for wish in (1, True, None, False)] == [1, 1024, 1024, 0]
 
 
 HOSTILE = (
