@@ -125,9 +125,9 @@ def _fields(pairs: Sequence[tuple[str, JSONValue]]) -> JSON:
     return {_plain(key): value for key, value in pairs}
 
 
-def _is_key(key: str, wanted: str) -> bool:
-    """Return whether a field has the wanted name, or the beginning of it: "confidence" for "confidence_level"."""
-    return key == wanted or (len(key) > 5 and wanted.startswith(key))
+def _is_key(key: str, name: str) -> bool:
+    """Return whether a key is a field's name, or the beginning of it: "confidence" for "confidence_level"."""
+    return key == name or (len(key) > 5 and name.startswith(key))
 
 
 def _text(value: JSONValue) -> str:
