@@ -195,7 +195,7 @@ def _shards(keys: Sequence[Key], workers: int, at_once: int) -> list[list[Key]]:
 def _reached(run: Run, limits: Limits, start: float) -> str:
     if limits.time_limit is not None and time.monotonic() - start >= limits.time_limit:
         return limits.out_of_time()
-    return limits.reached(run.cost.calls, run.cost.total)
+    return limits.reached(run.cost.calls, run.cost.total, run.cost.uncounted)
 
 
 @contextmanager

@@ -72,8 +72,14 @@ class Limits(Checked):
             raise UsageError("--gpus-per-worker belongs to --workers; add --workers ray, or leave it out")
         return self
 
-    def reached(self, calls: int, tokens: int) -> str:
-        """Return the limit that is reached, in words; empty if none is."""
+    def reached(self, calls: int, tokens: int, uncounted: int = 0) -> str:
+        """Return the limit that is reached, in words; empty if none is.
+
+        A limit of tokens cannot be kept where a server reports none for some calls (`uncounted`), so these reach it.
+        """
+        if self.token_limit and uncounted:
+            unknown = f"no tokens were reported for {uncounted:,} of {calls:,} calls"
+            return f"the token limit cannot be kept: {unknown}; limit the calls instead"
         taken = (("call", calls, self.call_limit), ("token", tokens, self.token_limit))
         told = [f"the {name} limit is reached: {n:,} of {most:,}" for name, n, most in taken if most and n >= most]
         return told[0] if told else ""

@@ -220,7 +220,7 @@ class Runner:
         if self._limits.call_limit is None and self._limits.token_limit is None:
             return ""
         cost = self._run.cost
-        return self._limits.reached(cost.calls, cost.total)
+        return self._limits.reached(cost.calls, cost.total, cost.uncounted)
 
     def _stop(self, why: str = "") -> None:
         self.over = self.over or why

@@ -18,8 +18,10 @@ from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
 from sottovoce.report.comparison import gathered
 from sottovoce.report.report import report
+from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.runner import run_all
 from sottovoce.verify.checks import verify
 
 SUMS: list[Question] = [{"id": f"q{n}", "question": f"{n} + 2?", "target": str(n + 2)} for n in (1, 2)]
@@ -105,3 +107,13 @@ def test_a_question_that_no_reader_accepts_starts_no_run(tmp_path: Path) -> None
         Run.start(new_manifest("single", Single(), [wrong], models=Server()), [wrong], tmp_path / "run")
 
     assert not (tmp_path / "run").exists()
+
+
+def test_a_token_limit_stops_a_run_whose_server_reports_no_tokens(tmp_path: Path) -> None:
+    """With limit 1 it never stopped."""
+    settings, model = Debate(agents=2, rounds=3), Server()
+    run = Run.start(new_manifest("debate", settings, SUMS, origin="x", models=model), SUMS, tmp_path / "run")
+    run_all(run, settings, run.store(), models=model, limits=Limits(token_limit=1, at_once=1))
+
+    assert run.status == "stopped" and "the token limit cannot be kept: no tokens were reported for" in (run.why or "")
+    assert run.cost.calls <= 2  # agents that speak side by side
