@@ -127,7 +127,7 @@ async def _replied(
     if not isinstance(message, AIMessage):
         message = AIMessage(str(message.text), response_metadata=message.response_metadata)
     if not is_hooked(model):
-        message = noted(message, [*notes, *refused.unnamed(model, message)])
+        message = noted(message, [*notes, *refused.unnamed(model, message)], markers)
         refused.thinker(model).opened |= is_opened_by_prompt(str(message.text), markers)
     said = from_langchain(message, ask, markers)
     if not is_hooked(model) and (tag := unknown_tag(said.text)):

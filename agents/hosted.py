@@ -30,6 +30,7 @@ from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import without_password
+from sottovoce.core.thoughts import Own
 
 T = TypeVar("T")
 PREFIX = "hosted:"
@@ -115,25 +116,18 @@ def cut_reply(model: BaseChatModel, error: Exception) -> BaseMessage | None:
     return reply
 
 
-def noted(reply: AIMessage, notes: Sequence[str]) -> AIMessage:
-    """Return a hosted model's reply with these notes, and one if it has no text."""
-    more = reply.additional_kwargs
-    notes = [*more.get("notes", ()), *notes, *_remarks(reply)]
-    return reply.model_copy(update={"additional_kwargs": {**more, "notes": notes}}) if notes else reply
-
-
-def _remarks(reply: AIMessage) -> list[str]:
-    """Return a remark on a reply without a text: whether its model refused it, as servers say in different places."""
-    blocks = reply.content if isinstance(reply.content, list) else []
-    stated = [block.get("refusal") for block in blocks if isinstance(block, dict)]
-    more = reply.additional_kwargs
+def noted(reply: AIMessage, notes: Sequence[str], markers: Own = None) -> AIMessage:
+    """Return a hosted model's reply with these notes, and one if it was refused or has no text."""
+    more, blocks = reply.additional_kwargs, reply.content if isinstance(reply.content, list) else []
+    notes = [*more.get("notes", ()), *notes]
+    stated = [block.get("refusal") for block in blocks if isinstance(block, dict)]  # servers say it in different places
     refusal = next(filter(None, [more.get("refusal"), *stated]), None)
     if refusal or "refusal" in map(reply.response_metadata.get, ("stop_reason", "finish_reason")):
-        return [f'{REFUSAL}: "{shorten(str(refusal), LONGEST, placeholder=" ...")}"' if refusal else REFUSAL]
-    if said(reply).text.strip():
-        return []
-    thought = any(more.get(name) for name in (REASONING, "reasoning", "reasoning_details"))
-    return [THOUGHTS_ALONE if thought and not why_cut(reply.response_metadata) else EMPTY]
+        notes.append(f'{REFUSAL}: "{shorten(str(refusal), LONGEST, placeholder=" ...")}"' if refusal else REFUSAL)
+    elif not said(reply, markers).text.strip():
+        thought = any(more.get(name) for name in (REASONING, "reasoning", "reasoning_details"))
+        notes.append(THOUGHTS_ALONE if thought and not why_cut(reply.response_metadata) else EMPTY)
+    return reply.model_copy(update={"additional_kwargs": {**more, "notes": notes}}) if notes else reply
 
 
 def note_model(model: BaseChatModel, error: Exception) -> None:

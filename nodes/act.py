@@ -30,8 +30,6 @@ from sottovoce.nodes.state import Discussion, Update
 
 Act = Callable[[RunContext[AnyState], AnyState, Agent], Awaitable[Update] | Update]
 """Takes the run, the state and the agent, and returns an update, in which messages for the board are `Message`."""
-
-
 Step = Callable[[RunContext[AnyState], AnyState], Update]
 """A step without an agent: takes the run and the state, and returns an update, as an act does."""
 

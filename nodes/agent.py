@@ -6,7 +6,6 @@ with each request, see `say`.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,8 +16,6 @@ from sottovoce.nodes.option_groups import COMPONENTS
 from sottovoce.nodes.prompt_builder import PromptBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from langchain_core.language_models.chat_models import BaseChatModel
 
     from sottovoce.agents.ask import Ask
@@ -61,9 +58,12 @@ class Agent:
         if self.person:
             message = person.reply(ask, self.person)
         else:
-            with self._named(ask):
-                thinking, markers = self.settings.thinking, self.settings.thinking_markers
+            thinking, markers = self.settings.thinking, self.settings.thinking_markers
+            try:
                 message = await chat_model.reply(self.model, ask, self.refused, self.run_store, thinking, markers)
+            except (ContextOverflow, EngineError) as error:  # the engine knows no agents
+                whose = f"{self.name}, {ask.act}" if isinstance(error, LateReply) else self.name
+                raise type(error)(f"{whose}: {error}") from error
         return replace(message, order=self.order)
 
     @cached_property
@@ -129,11 +129,13 @@ class Agent:
         return self._temperature(words=True)
 
     def _temperature(self, *, words: bool) -> float | None:
+        from sottovoce.agents.scripted import ScriptedChatModel
+
         settings, default = self.settings, self.settings.default_temperature
         if settings.temperature:
             return float(settings.of("temperature", self._configured))
         own = getattr(self.model, "temperature", None)
-        if own is not None and self._is_ours:
+        if own is not None and (self.local is not None or isinstance(self.model, ScriptedChatModel)):
             return float(own)
         if (local := self.local) is None:
             return default
@@ -157,12 +159,6 @@ class Agent:
         return local.channel.base(local.loaded) if free else None
 
     @cached_property
-    def _is_ours(self) -> bool:
-        from sottovoce.agents.scripted import ScriptedChatModel
-
-        return self.local is not None or isinstance(self.model, ScriptedChatModel)
-
-    @cached_property
     def _configured(self) -> str:
         """The agent whose settings it uses: an agent that is not in them uses those of the first."""
         names = self.settings.names()
@@ -174,15 +170,6 @@ class Agent:
         name, settings = self._configured, self.settings
         heard = name in settings.speakers() or any(name == speaker for speaker, _ in settings.edges())
         return settings.discusses and heard
-
-    @contextmanager
-    def _named(self, ask: Ask) -> Iterator[None]:
-        """Add the agent's name to an error of the engine, which knows no agents."""
-        try:
-            yield
-        except (ContextOverflow, EngineError) as error:
-            whose = f"{self.name}, {ask.act}" if isinstance(error, LateReply) else self.name
-            raise type(error)(f"{whose}: {error}") from error
 
 
 def wording(settings: Settings, model: BaseChatModel) -> Answers:

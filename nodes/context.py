@@ -16,12 +16,13 @@ from typing import Any, Generic, TypeVar
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
 from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
 from pydantic import PrivateAttr
 
+from sottovoce.agents import convert
 from sottovoce.agents.ask import WORDS
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
@@ -316,8 +317,6 @@ def _context_of(kind: type[Settings]) -> dict[str, AnyState]:
 
 def _check_same(settings: AnySettings, context: Mapping[str, AnyState]) -> None:
     """Refuse a context with settings that differ from those that the discussion was opened with."""
-    if all(getattr(settings, name) == value for name, value in context.items()):
-        return
     wanted = type(settings).model_validate({**settings.model_dump(), **context})  # values as settings have them
     pairs = [(name, getattr(wanted, name), getattr(settings, name)) for name in context]
     differences = [f"{name} is {new!r}, and was {old!r}" for name, new, old in pairs if new != old]
@@ -364,7 +363,7 @@ class RunnableModel(BaseChatModel):
         if not isinstance(last, BaseMessage | str):
             raise UsageError(f"a runnable agent returned {shortened(repr(result))}; expected a message, or `messages`")
         said = last if isinstance(last, AIMessage) else AIMessage(last if isinstance(last, str) else str(last.text))
-        return ChatResult(generations=[ChatGeneration(message=said)])
+        return convert.result(said)
 
 
 def as_model(model: Any) -> Any:  # Any: as a user gave it

@@ -156,16 +156,13 @@ def votes_of(run: RunContext[Any], state: Discussion, round: int, read: Read = r
     votes = [voted(message, state, read) for message in voters]
     if getattr(run.settings, "tie", "first") == "first":
         return votes
-    return [_with_entropy(run, state, message, vote) for message, vote in zip(voters, votes, strict=True)]
-
-
-def _with_entropy(run: RunContext[Any], state: Discussion, message: Message, vote: Vote) -> Vote:
-    """Return a vote with the entropy of its answer, in the answer turn if that states it; unchanged if unknown."""
-    source = concluded(state, message) if vote.get("read") == "asked" else message
-    if source is None or vote["answer"] is None:
-        return vote
-    entropy = entropy_of(source, vote["answer"], run.agent(vote["agent"]).store)
-    return vote if entropy is None else {**vote, "entropy": entropy}
+    for message, vote in zip(voters, votes, strict=True):
+        source = concluded(state, message) if vote.get("read") == "asked" else message
+        if source is None or (answer := vote["answer"]) is None:
+            continue
+        if (entropy := entropy_of(source, answer, run.agent(vote["agent"]).store)) is not None:
+            vote["entropy"] = entropy
+    return votes
 
 
 def entropy_of(message: Message, answer: str, store: PayloadStore | None) -> float | None:

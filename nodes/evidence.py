@@ -61,12 +61,15 @@ def search(run: RunContext[Any], question: Question, searches: Iterable[Search],
     from sottovoce.retrievers.pool import merged, pool_of
 
     asked = [(wanted, spec, most) for wanted in searches for spec, most in run.settings.sources()]
-    answered = [(wanted, _documents(run, question, wanted.query, spec, most)) for wanted, spec, most in asked]
-    failed = [result for _, result in answered if isinstance(result, RetrievalError)]
+    pools, failed = list[Pool](), list[RetrievalError]()
+    for wanted, spec, most in asked:
+        try:
+            documents = retriever_of(run, question, spec).invoke(wanted.query, k=most)
+            pools += [pool_of([document], wanted.agent, round) for document in documents]
+        except RetrievalError as error:  # one source only: others may succeed
+            failed.append(error)
     if asked and len(failed) == len(asked):
         raise failed[0]
-    found = [(wanted, result) for wanted, result in answered if not isinstance(result, RetrievalError)]
-    pools = [pool_of([document], wanted.agent, round) for wanted, documents in found for document in documents]
     order = dict.fromkeys(key for pool in pools for key in pool)
     return Found(reduce(merged, pools, {}), [*order], [str(error) for error in failed])
 
@@ -131,15 +134,6 @@ def with_evidence(run: RunContext[Any], state: Discussion) -> Update:
         "documents": passages(found.pool, keys),
         "board": [evidence_message(run, state, found.pool, keys, found)],
     }
-
-
-def _documents(
-    run: RunContext[Any], question: Question, query: str, spec: str, most: int
-) -> list[Document] | RetrievalError:
-    try:
-        return retriever_of(run, question, spec).invoke(query, k=most)
-    except RetrievalError as error:  # one source only: others may succeed
-        return error
 
 
 def _passage(piece: Evidence) -> Passage:

@@ -121,23 +121,19 @@ class Guard:
         monitor = self.of_role(role)
         if monitor is None or spent(state, settings, role, last) >= settings.cap:
             return None
-        score = _score(run, state, monitor, messages)
+        if monitor.is_random:
+            by_model = any(message.source not in NOT_MODELS for message in messages)
+            score = monitor.score({CHANCE: chance(run, state, last)}, last.round) if by_model else None
+        else:
+            measure, store = _measure(monitor), run.agent(last.agent).store
+            features = features_of_acts(messages, measure, store, lambda agent: decoder_of(run.agent(agent).local))
+            score = monitor.score(features, last.round)
         if score is None or score <= monitor.threshold:
             return None
         what = "random number" if monitor.is_random else "failure score"
         why = f"the {what} of {role} is {score:.2f}, above {monitor.threshold:.2f}"
         back, note = settings.rounds_back, settings.note
         return Intervention(settings.intervention, why, score=score, rounds=back, note=note)
-
-
-def _score(run: RunContext[Any], state: Discussion, monitor: Monitor, messages: Sequence[Message]) -> float | None:
-    last = messages[-1]
-    if monitor.is_random:
-        by_model = any(message.source not in NOT_MODELS for message in messages)
-        return monitor.score({CHANCE: chance(run, state, last)}, last.round) if by_model else None
-    store = run.agent(last.agent).store
-    features = features_of_acts(messages, _measure(monitor), store, lambda agent: decoder_of(run.agent(agent).local))
-    return monitor.score(features, last.round)
 
 
 def chance(run: RunContext[Any], state: Discussion, message: Message) -> float:

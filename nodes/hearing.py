@@ -91,11 +91,15 @@ def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) 
     """Return a prompt in which others' messages are text alone, unless the settings escalate them."""
     if not escalates(run):
         return turns
+    above: float | None = run.settings.escalate_above  # None escalates by disagreement
 
     def read(part: Part) -> Part:
         if isinstance(part, str) or part.own or part.message.latent is None:
             return part
-        return replace(part, plain=not _needed(run, state, part.message))
+        if above is not None:
+            return replace(part, plain=not part.message.stats.get("mean_entropy", 0.0) > above)
+        votes = votes_of(run, state, part.message.round)
+        return replace(part, plain=len(viewpoints(votes, state)) <= 1 and not abstaining(votes))
 
     return tuple(replace(turn, parts=tuple(map(read, turn.parts))) for turn in turns)
 
@@ -117,14 +121,6 @@ def hearing(run: RunContext[Any], turns: Iterable[Turn]) -> tuple[tuple[str, ...
 def _when(run: RunContext[Any]) -> Escalate:
     when: Escalate = getattr(run.settings, "escalate", "never")  # of `Controlled`
     return when
-
-
-def _needed(run: RunContext[Any], state: Discussion, message: Message) -> bool:
-    if _when(run) == "uncertainty":
-        above: float = run.settings.escalate_above
-        return message.stats.get("mean_entropy", 0.0) > above
-    votes = votes_of(run, state, message.round)
-    return len(viewpoints(votes, state)) > 1 or bool(abstaining(votes))
 
 
 def with_thoughts(run: RunContext[Any], turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

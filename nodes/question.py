@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NotRequired, get_type_hints
 
@@ -102,7 +102,11 @@ def passages_of(question: Question, agent: str | None) -> list[Passage]:
     documents = question.get("documents") or []
     if isinstance(documents, Mapping):
         owned = documents.values() if agent is None else [documents.get(agent, [])]
-        return _once(passage for mine in owned for passage in map(passage_of, mine))
+        found = list[Passage]()
+        for passage in (passage_of(document) for mine in owned for document in mine):
+            if passage not in found:
+                found.append(passage)
+        return found
     return [passage_of(document) for document in documents]
 
 
@@ -158,13 +162,6 @@ def check_question(
         for agent in by_agent if isinstance(by_agent, dict) else ():
             if known is not None and agent not in known:
                 raise UsageError(nearest(f"agent among the {field.replace('_', ' ')}:", agent, known))
-
-
-def _once(passages: Iterable[Passage]) -> list[Passage]:
-    found: list[Passage] = []
-    for passage in passages:
-        found += [] if passage in found else [passage]
-    return found
 
 
 @cache  # building them takes two milliseconds, and files have thousands of questions

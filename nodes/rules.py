@@ -90,23 +90,19 @@ def chat(builder: PromptBuilder, own: Sequence[Message], received: Sequence[Sequ
     """
     turns = builder.system_turn()
     for i, messages in enumerate(received):
-        turns.append(_user_turn(builder, messages, first=i == 0, latest=i == len(own)))
+        by_agents = [message for message in messages if message.agent not in (builder.agent, RULE)]
+        remarks = [(message.text,) for message in messages if message.agent == RULE]
+        said: Sequence[Part] = ()
+        if by_agents:
+            others = [MessageRef(message, latest=i == len(own)) for message in by_agents]
+            said = builder.prompts.render("debate/revise", others=others, own="", own_first=False)
+        elif i:
+            said = builder.prompts.render("debate/verify")
+        known = () if i else builder.known(builder.documents())
+        turns.append(Turn("user", blocks(known, *remarks, said, builder.question_of())))
         if i < len(own):
             turns.append(own_turn(own[i], latest=i == len(own) - 1))
     return turns
-
-
-def _user_turn(builder: PromptBuilder, messages: Sequence[Message], *, first: bool, latest: bool) -> Turn:
-    others = [MessageRef(message, latest=latest) for message in messages if message.agent not in (builder.agent, RULE)]
-    remarks = [(message.text,) for message in messages if message.agent == RULE]
-    said: Sequence[Part] = ()
-    if others:
-        said = builder.prompts.render("debate/revise", others=others, own="", own_first=False)
-    elif not first:
-        said = builder.prompts.render("debate/verify")
-    return Turn(
-        "user", blocks(builder.known(builder.documents()) if first else (), *remarks, said, builder.question_of())
-    )
 
 
 def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
@@ -51,14 +52,11 @@ def pairs(value: JSONValue, info: ValidationInfo) -> JSONValue:
     if wrong := next((text for text, (_, sign, _) in zip(value, split, strict=True) if not sign), None):
         agents = ", or AGENT.NAME=VALUE for one agent" if info.field_name == "option" else ""
         raise UsageError(f"{str(info.field_name).strip('_')} is {wrong!r}; expected NAME=VALUE{agents}")
-    return {name: _plain(value) for name, _, value in split}
-
-
-def _plain(value: str) -> JSONValue:
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+    found: dict[str, JSONValue] = {name: text for name, _, text in split}
+    for name, text in found.items():
+        with suppress(ValueError, RecursionError):
+            found[name] = json.loads(text)
+    return found
 
 
 def catalogued() -> Collection[str]:

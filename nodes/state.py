@@ -25,8 +25,6 @@ SHOWN: Final = "LangChain's messages"
 """Marks of keys; a graph replaces them by the channels and types that import LangGraph."""
 RESTORED: Final = "restored by a reset"
 """Marks a key: `fish: Annotated[int, RESTORED]`."""
-
-
 NOTE: Final = "note"
 """The act of a monitor's note to all agents."""
 

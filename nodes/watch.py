@@ -116,12 +116,9 @@ def said_again(state: Discussion, place: Place) -> bool:
     before = [message for message in state.get("board", []) if _act(message.place) == _act(place)]
     if any(message.epoch < place.epoch for message in before):
         return True
-    taken_back = {
-        (made["agent"], made["act"], made["round"], made["turn"])
-        for made in state.get("interventions", [])
-        if made["what"] == "again" and made["epoch"] == place.epoch
-    }
-    return _act(place) in taken_back
+    again = [made for made in state.get("interventions", []) if made["what"] == "again"]
+    here = (place.epoch, *_act(place))
+    return any((made["epoch"], made["agent"], made["act"], made["round"], made["turn"]) == here for made in again)
 
 
 def check_redrawn(run: RunContext[Any], agents: Sequence[str]) -> list[str]:

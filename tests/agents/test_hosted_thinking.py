@@ -11,7 +11,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
 from sottovoce.agents import chat_model
-from sottovoce.agents.ask import Ask
+from sottovoce.agents.ask import EMPTY, Ask
 from sottovoce.agents.hosted_thinking import check_switch, switch
 from sottovoce.agents.parameters import Refused, refused_in
 from sottovoce.channels.message import Message, Turn
@@ -88,6 +88,12 @@ def test_thoughts_in_the_text_of_a_hosted_model_are_thoughts(inline: str) -> Non
     assert (reply.thoughts, reply.text) == ("Hm.", "4")
     assert model.sent == [(32, None if markers else ["\n"])]
     assert refused.thinker(model).opened == inline.startswith("{0}")
+
+
+def test_a_reply_of_thoughts_alone_between_named_markers_is_noted_as_empty() -> None:
+    model = FakeListChatModel(responses=["<muse>so 4</muse>"])
+    reply = wait(chat_model.reply(model, ASK, Refused(), markers=("<muse>", "</muse>")))
+    assert not reply.text and EMPTY in reply.notes
 
 
 def test_unknown_tags_before_the_text_are_named_in_a_note() -> None:
