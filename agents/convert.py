@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict
 from textwrap import shorten
-from typing import Any
+from typing import Any, get_args
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
@@ -30,14 +30,7 @@ from sottovoce.prompts.structured import encodable
 HEARD = "heard"
 NOTHING = "(nothing)"
 MESSAGES: dict[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
-ROLES: dict[str, Role] = {
-    "system": "system",
-    "human": "user",
-    "ai": "assistant",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
-}
+ROLES: dict[str, Role] = {**{role: role for role in get_args(Role)}, "human": "user", "ai": "assistant"}
 OF_CALLS = ("tool_use", "tool_call", "tool_call_chunk")
 """Content blocks that repeat a message's `tool_calls`."""
 Block = dict[str, Untyped]

@@ -25,9 +25,10 @@ def extended(model: BaseChatModel) -> BaseChatModel:
     """Return a model whose replies have bounds and, if its class is of OpenAI's format, all that its server says."""
     kind = type(model)
     for client in (getattr(model, "root_client", None), getattr(model, "root_async_client", None)):
-        hooks = getattr(getattr(client, "_client", None), "event_hooks", {}).get("response")  # of httpx or httpx2
+        http = getattr(client, "_client", None)  # of httpx, or of its successor httpx2
+        hooks = getattr(http, "event_hooks", {}).get("response")
         if hooks is not None and not {_on_reply, _on_async_reply} & {*hooks}:  # models share their clients
-            hooks.append(_on_async_reply if hasattr(client._client, "aclose") else _on_reply)
+            hooks.append(_on_async_reply if hasattr(http, "aclose") else _on_reply)
     if hasattr(kind, "_create_chat_result") and hasattr(kind, "_convert_chunk_to_generation_chunk"):  # OpenAI's format
         kept = type(kind.__name__, (_KeepsMore, kind), {"__module__": kind.__module__})
         object.__setattr__(model, "__class__", kept)

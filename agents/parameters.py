@@ -123,7 +123,6 @@ def _own(model: BaseChatModel, names: Iterable[str]) -> dict[str, Keywords]:
 def _key(model: BaseChatModel) -> str:
     """Return what tells a model and its server apart from others."""
     about = model._get_ls_params()
-    server = next(
-        (value for name in ("openai_api_base", "base_url", "endpoint") if (value := getattr(model, name, None))), ""
-    )
+    servers = (getattr(model, name, None) for name in ("openai_api_base", "base_url", "endpoint"))
+    server = next(filter(None, servers), "")
     return f"{about.get('ls_provider')} {about.get('ls_model_name')} {server}"

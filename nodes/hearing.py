@@ -213,11 +213,8 @@ def _thinking(run: RunContext[AnyState]) -> list[str]:
     limits = {name: most for name, model in local.items() if (most := model.most_thoughts)}
     if not limits and not run.settings.share_thoughts:
         return []
-    who = (
-        {"all agents": max(limits.values())}
-        if len({*limits.values()}) == 1 and len(limits) == len(run.agents)
-        else limits
-    )
+    alike = len({*limits.values()}) == 1 and len(limits) == len(run.agents)
+    who = {"all agents": max(limits.values())} if alike else limits
     notes = [f"{name} may think before each reply, for at most {most:,} tokens" for name, most in who.items()]
     heard = "agents hear the thoughts of the others too, which no paper's scheme does"
     return [*notes, heard] if run.settings.share_thoughts else notes

@@ -54,16 +54,10 @@ def setup(
         if settings.asks_people:
             check_saver("a person takes part", config)
         told = [f"a person plays {agent}" for agent in settings.human]
-        told += [*([] if watch is None else check_watch(watch, run, config))]
+        told += [] if watch is None else check_watch(watch, run, config)
         begun = plain(begin(run, opened))
-        notes = [
-            *check_edges(run),
-            *check_alone(run),
-            *check_probes(run),
-            *check_escalation(run),
-            *told,
-            *begun.get("notes", []),
-        ]
+        checks = [*check_edges(run), *check_alone(run), *check_probes(run), *check_escalation(run)]
+        notes = [*checks, *told, *begun.get("notes", [])]
         # Earlier values are overwritten, also those to which a reducer would add.
         gathered = {key for key, nothing in before.items() if nothing is not None}
         update = {**first, **begun, "notes": notes}

@@ -152,13 +152,14 @@ def write(path: Path, text: str | bytes) -> None:
         RecordError: the file system refused, e.g. because it is full.
     """
     try:
+        data = text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
         if _is_stream(path):
             with path.open("ab") as stream:
-                stream.write(_encoded(text))
+                stream.write(data)
             return
         unfinished = path.with_name(f".{uuid.uuid4().hex}.part")
         try:
-            unfinished.write_bytes(_encoded(text))
+            unfinished.write_bytes(data)
             os.replace(unfinished, path)
         finally:
             unfinished.unlink(missing_ok=True)
@@ -183,10 +184,6 @@ def check_no_link(*paths: Path) -> None:
     for path in paths:
         if path.is_symlink():
             raise RecordError(f"{str(path)!r} is a link, and nothing is written through it; replace it with a copy")
-
-
-def _encoded(text: str | bytes) -> bytes:
-    return text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace")
 
 
 def _resolved(path: Path, where: str) -> Path:
