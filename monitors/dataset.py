@@ -3,14 +3,16 @@
     {"game": "17", "turn": 3, "role": "accuser", "features": {"entropy": 0.8, ...}, "failed": true}
 
 `features` is null if a reply had none of the positions; such a row has no score. `failed` refers to the whole
-game. `measured`, if present, says how features were measured (`Measure`) and is the same in all rows.
+game. `question`, if present, names what the game is about: games of one question resemble each other, so that they
+are never on both sides of a split. `measured`, if present, says how features were measured (`Measure`) and is the same
+in all rows.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,8 @@ class Row(Checked):
     role: str
     features: dict[str, FiniteFloat] | None
     failed: bool
+    question: str | int | None = None
+    """None if no other game has the same question."""
     measured: Measure | None = None
 
 
@@ -47,6 +51,8 @@ class Games:
     names: list[str | int]
     failed: NDArray[np.bool_]
     """One value for each game."""
+    question: NDArray[np.intp]
+    """Question of each game, numbered from 0 in the order of the games."""
     game: NDArray[np.intp]
     """Game of each turn, as an index into `names`; a game without turns never triggers."""
     columns: dict[str, Floats]
@@ -74,7 +80,8 @@ class Games:
         of = new[self.game]
         columns = {name: values[of >= 0] for name, values in self.columns.items()}
         names = [self.names[at] for at in games]
-        return Games(self.role, names, self.failed[list(games)], of[of >= 0], columns, self.measured)
+        question = _numbered(self.question[list(games)].tolist())
+        return Games(self.role, names, self.failed[list(games)], question, of[of >= 0], columns, self.measured)
 
 
 @dataclass(frozen=True)
@@ -132,18 +139,28 @@ def read_rows(path: Path) -> RowFile:
 
 def games_of(rows: Sequence[Row], name: str = "rows") -> Games:
     """Return the games of rows, in the order in which they first appear."""
-    failed: dict[str | int, bool] = {}
+    first: dict[str | int, Row] = {}
     for row in rows:
-        if failed.setdefault(row.game, row.failed) is not row.failed:
+        before = first.setdefault(row.game, row)
+        if before.failed is not row.failed:
             raise UsageError(f"{name}: game {row.game!r} failed in one row and not in another; expected all alike")
-    places = {game: at for at, game in enumerate(failed)}
+        _the_only(f"{name}, game {row.game!r}", [before.question, row.question], "question")
+    failed = np.array([row.failed for row in first.values()], dtype=bool)
+    question = _numbered([game if row.question is None else row.question for game, row in first.items()])
     with_features = [(row, row.features) for row in rows if row.features is not None]
     measured = _the_only(name, [row.measured for row in rows], "measured")
     features = _the_only(name, [tuple(sorted(values)) for _, values in with_features] or [()], "features")
     columns = {name: np.array([values[name] for _, values in with_features]) for name in features}
     columns[TURN] = np.array([float(row.turn) for row, _ in with_features])
+    places = {game: at for at, game in enumerate(first)}
     game = np.array([places[row.game] for row, _ in with_features], dtype=np.intp)
-    return Games(rows[0].role, list(failed), np.array(list(failed.values()), dtype=bool), game, columns, measured)
+    return Games(rows[0].role, list(first), failed, question, game, columns, measured)
+
+
+def _numbered(keys: Sequence[Hashable]) -> NDArray[np.intp]:
+    """Return a number for each key, from 0 in the order in which keys first appear."""
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return np.array([numbers[key] for key in keys], dtype=np.intp)
 
 
 def _called(path: Path) -> str:

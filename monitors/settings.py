@@ -76,7 +76,7 @@ class Training(Checked):
         lt=1,
         description="Set the threshold so that at most this share of successful games exceeds it.",
     )
-    seed: int = Field(default=777, ge=0, lt=2**32, description="Seed for splitting the games.")
+    seed: int = Field(default=777, ge=0, lt=2**32, description="Seed for splitting the questions.")
 
     @property
     def candidates(self) -> list[tuple[tuple[str, ...], int]]:

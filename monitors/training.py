@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce.core.errors import UsageError
+from sottovoce.core.text import counted
 from sottovoce.monitors.dataset import Floats, Games, RowFile
 from sottovoce.monitors.features import logged
 from sottovoce.monitors.monitor import Bounds, Fitted, Monitor, matrix, random_monitor
@@ -68,21 +69,25 @@ def best_threshold(highest: Floats, failed: NDArray[np.bool_]) -> tuple[float, T
     return max(counts, key=lambda pair: (pair[1].surplus, pair[0]))
 
 
-def conformal_threshold(highest: Floats, false_alarms: float) -> float:
-    """Return a threshold that at most this share of successful games exceeds, given the highest scores of m such games.
+def conformal_threshold(highest: Floats, questions: NDArray[np.intp], false_alarms: float) -> float:
+    """Return a threshold that at most this share of successful games exceeds, from such games' highest scores.
 
-    It is the ceil((1 - alpha)(m + 1))-th smallest score (split conformal prediction). The guarantee holds for games
-    like these, provided that these games were not used to fit or choose the monitor.
+    It is the ceil((1 - alpha)(m + 1))-th smallest score of m games (split conformal prediction), in which the games of
+    one question count as one game (Lee, Barber and Willett 2023). The guarantee holds for games of new questions like
+    these, provided that these games were not used to fit or choose the monitor.
 
     Raises:
-        UsageError: too few games for so low a rate.
+        UsageError: too few questions for so low a rate.
     """
-    m = len(highest)
-    rank = ceil((1 - false_alarms) * (m + 1) - 1e-9)  # .9 * 20 is 18, not a little more
-    if rank > m:
+    _, of, sizes = np.unique(questions, return_inverse=True, return_counts=True)
+    order, m = np.argsort(highest), len(sizes)
+    below = np.cumsum(1 / sizes[of[order]])  # in questions
+    rank = int(np.searchsorted(below, (1 - false_alarms) * (m + 1) - 1e-9))  # .9 * 20 is 18, not a little more
+    if rank == len(highest):
         need = ceil(1 / false_alarms - 1 - 1e-9)
-        raise UsageError(f"{m} successful games cannot limit false alarms to {false_alarms}; expected at least {need}")
-    threshold = float(np.sort(highest)[rank - 1])
+        found = f"successful games of {counted(m, 'question')} cannot limit false alarms to {false_alarms}"
+        raise UsageError(f"{found}; expected at least {need}")
+    threshold = float(highest[order[rank]])
     return threshold if np.isfinite(threshold) else 0.0  # most games have no score, so any threshold meets the rate
 
 
@@ -150,7 +155,7 @@ class Trained:
     """Candidates by decreasing gain, each at the threshold of its largest gain."""
     split: Split
     validated: Floats
-    """The gain by each game, if candidate and threshold are chosen on the other folds' games.
+    """The gain by each game, if candidate and threshold are chosen on games of the other folds' questions.
 
     The mean over the games is the gain on games that did not choose; it is not that of the best of many choices.
     """
@@ -187,9 +192,9 @@ def train(file: RowFile, role: str | None, training: Training) -> Trained:
 
 
 def cross_validated(candidates: Sequence[Tried], games: Games) -> Floats:
-    """Return the gain by each game, with the candidate and threshold that are best on the other folds' games."""
+    """Return the gain by each game, with the candidate and threshold that are best on the other folds' questions."""
     highest = [games.highest(each.monitor.scores(games.columns)) for each in candidates]
-    above, folds = np.zeros(len(games)), np.arange(len(games)) % FOLDS
+    above, folds = np.zeros(len(games)), games.question % FOLDS
     for fold in range(FOLDS):
         choosing = folds != fold
         best = [best_threshold(scores[choosing], games.failed[choosing]) for scores in highest]
@@ -213,8 +218,9 @@ def _chosen(candidates: Sequence[Tried], parts: Split, training: Training) -> tu
     chosen = candidates[places[training.rank]]
     if training.false_alarms is None:
         return chosen.monitor, chosen.triggered.gain
-    highest = new.highest(chosen.monitor.scores(new.columns))[~new.failed]
-    monitor = chosen.monitor.model_copy(update={"threshold": conformal_threshold(highest, training.false_alarms)})
+    highest, won = new.highest(chosen.monitor.scores(new.columns)), ~new.failed
+    threshold = conformal_threshold(highest[won], new.question[won], training.false_alarms)
+    monitor = chosen.monitor.model_copy(update={"threshold": threshold})
     return monitor, triggered(games.highest(monitor.scores(games.columns)), games.failed, monitor.threshold).gain
 
 
@@ -229,20 +235,23 @@ def check_installed() -> None:
 
 
 def split(games: Games, training: Training) -> Split:
-    """Shuffle the games; three of every full ten are for choosing: of 300, 210 are for fitting and 90 for choosing."""
-    order = np.random.RandomState(training.seed).permutation(len(games)).tolist()  # numpy's old generator, as the code
-    if not (reserved := len(games) // TENTH * 3):
-        raise UsageError(f"{len(games)} games of role {games.role!r} are too few; expected at least {TENTH}")
+    """Shuffle the questions; three of every full ten, with all their games, are for choosing: of 300, 90."""
+    questions = len(np.unique(games.question))
+    order = np.random.RandomState(training.seed).permutation(questions)  # numpy's old generator, as the code
+    if not (reserved := questions // TENTH * 3):
+        found = f"{counted(len(games), 'game')} of {counted(questions, 'question')}, role {games.role!r}"
+        raise UsageError(f"found {found}; expected at least {TENTH} questions")
     choosing = calibrating = order[:reserved]
     if training.false_alarms is not None and len(training.candidates) > 1:
         choosing, calibrating = choosing[::2], choosing[1::2]
-    for use, part in (("to fit", order[reserved:]), ("to choose by", choosing)):
-        failed = games.failed[part]
-        if failed.all() or not failed.any():
-            how, lacking = ("failed", "succeeded") if failed.all() else ("succeeded", "failed")
+    questions_of = (order[reserved:], choosing, calibrating)
+    parts = [games.part(np.flatnonzero(np.isin(games.question, part)).tolist()) for part in questions_of]
+    for use, part in zip(("to fit", "to choose by"), parts, strict=False):
+        if part.failed.all() or not part.failed.any():
+            how, lacking = ("failed", "succeeded") if part.failed.all() else ("succeeded", "failed")
             found = f"role {games.role!r}: all {len(part)} games {use} {how}"
             raise UsageError(f"{found}; expected some that {lacking}: add games, or take another --seed")
-    return Split(*(games.part(part) for part in (order[reserved:], choosing, calibrating)))
+    return Split(*parts)
 
 
 def tried(parts: Split, training: Training) -> list[Tried]:

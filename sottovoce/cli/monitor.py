@@ -48,7 +48,7 @@ class TrainOptions(Training):
 
     model_config = ConfigDict(title="Training")
 
-    rows: Path = argument("A .jsonl file of turns: game, turn, role, features, failed.", "ROWS")
+    rows: Path = argument("A .jsonl file of turns: game, turn, role, features, failed, question.", "ROWS")
     to: Path = Field(description="The file to write, .json.")
     force: bool = Field(default=False, description=FORCE)
     role: str | None = Field(default=None, description="Role whose turns are used, if rows have several roles.")
@@ -146,13 +146,14 @@ def _validated(trained: Trained) -> str:
 
     gains, choices = trained.validated.tolist(), len(trained.tried) * len(TAUS)
     try:
-        gain = paired_bootstrap(gains)
+        gain = paired_bootstrap(gains, trained.split.choosing.question.tolist())
         estimate = f"{_points(gain.value)} points (95 % {_points(gain.low)} to {_points(gain.high)})"
     except UsageError as error:  # without the extra `eval`
         estimate = f"{_points(sum(gains) / len(gains))} points (no interval: {error})"
     return (
         f"These are the best of {choices:,} choices of candidate and threshold on {counted(len(gains), 'game')}, so "
-        f"the gains look better than they are. Chosen on nine tenths of them, the gain on the rest is {estimate}."
+        f"the gains look better than they are. Chosen on nine tenths of their questions, the gain on the rest is "
+        f"{estimate}."
     )
 
 

@@ -57,20 +57,40 @@ def test_the_threshold_is_that_of_brute_force(found: list[tuple[float, bool]]) -
 def test_the_conformal_threshold_is_the_score_of_its_rank(m: int, alpha: float, rank: int) -> None:
     scores = np.random.default_rng(0).permutation(np.arange(1.0, m + 1))
 
-    assert conformal_threshold(scores, alpha) == rank
-    assert conformal_threshold(np.full(m, -np.inf), 0.5) == 0.0  # nothing triggers
+    assert conformal_threshold(scores, np.arange(m), alpha) == rank
+    assert conformal_threshold(np.full(m, -np.inf), np.arange(m), 0.5) == 0.0  # nothing triggers
 
 
 def test_so_few_games_cannot_hold_false_alarms_so_low() -> None:
-    with pytest.raises(UsageError, match=r"8 successful games cannot limit false alarms to 0.1; expected at least 9"):
-        conformal_threshold(np.zeros(8), 0.1)
+    with pytest.raises(UsageError, match=r"of 8 questions cannot limit false alarms to 0.1; expected at least 9"):
+        conformal_threshold(np.zeros(24), np.arange(24) % 8, 0.1)
 
 
 def test_false_alarms_stay_below_the_rate_on_average() -> None:
     rng = np.random.default_rng(0)
-    rates = [float((rng.normal(size=500) > conformal_threshold(rng.normal(size=39), 0.2)).mean()) for _ in range(400)]
+    thresholds = [conformal_threshold(rng.normal(size=39), np.arange(39), 0.2) for _ in range(400)]
+    rates = [float((rng.normal(size=500) > threshold).mean()) for threshold in thresholds]
 
     assert np.mean(rates) == pytest.approx(0.2, abs=0.01)  # 39 games: exactly 8 in 40; the mean strays by .003
+
+
+@pytest.mark.parametrize("seeds", [1, 5, 50])
+def test_false_alarms_on_new_questions_stay_below_the_rate_however_many_seeds_a_question_had(seeds: int) -> None:
+    """The games of a question have nearly one score, so that those of 10 questions show no more than 10 games do."""
+    rng = np.random.default_rng(0)
+    questions = np.repeat(np.arange(10), seeds)
+    rates = [
+        float((rng.normal(size=200) > conformal_threshold(rng.normal(size=10)[questions], questions, 0.2)).mean())
+        for _ in range(1000)
+    ]
+
+    assert np.mean(rates) == pytest.approx(2 / 11, abs=0.02)  # exactly, for 9 of 11; the mean strays by .004
+
+
+def test_a_question_of_many_games_does_not_set_the_threshold_alone() -> None:
+    scores, questions = np.array([*[9.0] * 90, *range(9)]), np.array([*[9] * 90, *range(9)])
+
+    assert conformal_threshold(scores, questions, 0.25) == 8.0  # as for ten games, 0 to 9
 
 
 def test_dice_trigger_games_by_their_length() -> None:
@@ -106,6 +126,22 @@ def test_a_choice_on_noise_gains_less_on_other_games_than_on_those_that_chose(tm
 
     assert np.mean(chosen) > 0.02
     assert np.mean(others) < 0.005  # nothing; rather less, since the held-out games are missing from those that choose
+
+
+def test_games_of_one_question_are_on_one_side(tmp_path: Path) -> None:
+    """Features that only tell questions apart gained .15 when another seed of each question was fitted."""
+    gains = []
+    for seed in range(20):
+        lines = [line for game in range(60) for line in [json.loads(noise(np.random.default_rng([seed, game]), game))]]
+        rows = [{**line, "game": f"{line['game']}/{n}", "question": line["game"]} for line in lines for n in range(5)]
+        (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        trained = train(read_rows(tmp_path / "rows.jsonl"), None, Training(features=list(FULL), degree=5))
+        gains.append(trained.validated.mean())
+
+    parts = [{name.split("/")[0] for name in part.names} for part in (trained.split.fitted, trained.split.choosing)]
+    assert [*map(len, parts)] == [42, 18] and not parts[0] & parts[1]
+    assert trained.split.fitted.question.tolist() == [n for n in range(42) for _ in range(5)]
+    assert np.mean(gains) < 0.03
 
 
 def noise(rng: np.random.Generator, game: int) -> str:
