@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cache
-from typing import Any, NotRequired, get_type_hints
+from typing import Any, NamedTuple, NotRequired, TypeVar, get_type_hints
+from unicodedata import normalize
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -87,14 +88,56 @@ def question_id(question: Question) -> str:
 
 
 def question_digest(question: Question) -> str:
-    """Return the sha256 of a question's text, choices and game, without id, target and documents."""
+    """Return the sha256 of a question's text, choices and game in NFC, without id, target and documents."""
     asked = {name: question.get(name) for name in ("question", "choices", "game")}
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    return _sha256(json.dumps(asked, sort_keys=True, ensure_ascii=False))
 
 
 def document_digests(question: Question) -> tuple[str, ...]:
-    """Return the sha256 of the text of each passage of any agent."""
-    return tuple(hashlib.sha256(each["text"].encode()).hexdigest() for each in passages_of(question, None))
+    """Return the sha256 of the text of each passage of any agent, in NFC."""
+    return tuple(_sha256(each["text"]) for each in passages_of(question, None))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(normalize("NFC", text).encode(errors="surrogatepass")).hexdigest()
+
+
+class Content(NamedTuple):
+    """The content of a question, which makes it the same as another, whatever their ids."""
+
+    asked: str
+    """The digest of its text, choices and game."""
+    documents: frozenset[str]
+    """The digests of all agents' documents."""
+    kind: str
+    target: str | None
+    """In canonical form."""
+
+    def has_target_of(self, content: Content) -> bool:
+        """Return whether both targets are one by the kind's own equality, as 29 and 29.0 are, or both unknown."""
+        alike = self.kind == content.kind and kinds.same(self.target, content.target, self.kind)
+        return alike or self.target == content.target
+
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+def content_of(question: Question) -> Content:
+    """Return the content of a question."""
+    documents, kind = frozenset(document_digests(question)), kinds.kind_of(question)
+    return Content(question_digest(question), documents, kind, kinds.target_of(question))
+
+
+def same_questions(contents: Mapping[Name, Content]) -> dict[Name, Name]:
+    """Return for each question the name of the first one with the same content: discussions of both are a cluster."""
+    first = dict[Name, Name]()
+    alike = dict[tuple[str, frozenset[str]], list[Name]]()
+    for name, content in contents.items():
+        earlier = alike.setdefault((content.asked, content.documents), [])
+        first[name] = next((other for other in earlier if content.has_target_of(contents[other])), name)
+        if first[name] == name:
+            earlier.append(name)
+    return first
 
 
 def passages_of(question: Question, agent: str | None) -> list[Passage]:

@@ -3,7 +3,7 @@
 A failed discussion is left out of accuracy, counted and named. A second accuracy counts failures as wrong; verdicts
 use it for failures that scheme or protocol can cause, not for those of a server or a disk. An abstention is a wrong
 answer. Differences are taken question by question over the questions of both runs; questions are the same if their
-digest (`question.digest`) is, whatever their ids.
+content is (`same_questions`), whatever their ids.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import chain, combinations
 from statistics import fmean
 
 from sottovoce.analysis.statistics import (
@@ -29,20 +29,24 @@ from sottovoce.analysis.statistics import (
 )
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.text import counted, one_line
+from sottovoce.nodes.question import Content, same_questions
 from sottovoce.runs.cost import MONEY
 from sottovoce.runs.record import Result, Results, Scores
+
+Named = tuple[int, str]
+"""A question of two runs: 0 for the left or 1 for the right one, and its id."""
 
 
 @dataclass(frozen=True)
 class Matched:
-    """The scores that two runs have in common, by key."""
+    """The scores that two runs have in common, by question and seed."""
 
-    left: Scores
-    right: Scores
+    left: Mapping[tuple[Named, int], float]
+    right: Mapping[tuple[Named, int], float]
     other_targets: tuple[str, ...]
-    """Questions that the runs scored against different targets; they are left out."""
+    """Ids of questions that the runs scored against different targets; they are left out."""
     other_questions: tuple[str, ...]
-    """Ids under which the runs asked different questions; they are left out."""
+    """Ids of questions about other documents, or of different questions under the same id; they are left out."""
     only_means: bool
     """True if the runs share no seed, so that each question's mean over its seeds is compared."""
 
@@ -103,64 +107,72 @@ def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
     """Return the comparable scores of two runs: questions scored in both, against one target, under the same seeds.
 
     Two texts about different documents are different questions, unless one run's documents are a subset of the other's:
-    that is one question under two conditions.
+    that is one question under two conditions. The score of a question with several ids is their mean.
     """
-    first, second = _by_name(left, right)
-    ids, other_ids = ({result.question: name for (name, _), result in run.items()} for run in (first, second))
-    names, other_names = {*ids.values()}, {*other_ids.values()}
-    both = [id for id in ids if id in other_ids]
-    others = [id for id in both if ids[id] not in other_names and other_ids[id] not in names]
-    by_name = {name: result for (name, _), result in first.items()}
-    pairs = [(by_name[name], result) for (name, _), result in second.items() if name in by_name]
-    dealt = [after.question for before, after in pairs if not _nested({*before.documents}, {*after.documents})]
+    scored = [[result for result in run if result.comparable_score is not None] for run in (left, right)]
+    contents = {(side, result.question): result.content for side in (0, 1) for result in scored[side]}
+    names = _paired_names(contents)
     scores, other_scores = (
-        {key: score for key, result in run.items() if (score := result.comparable_score) is not None}
-        for run in (first, second)
+        _mean_scores((names[side, each.question], each.seed, each.comparable_score or 0.0) for each in scored[side])
+        for side in (0, 1)
     )
-    known = {key[0]: first[key].target for key in scores}
-    targets = [
-        second[key].question for key in other_scores if known.get(key[0], second[key].target) != second[key].target
-    ]
-    out = {key[0] for run in (first, second) for key, result in run.items() if result.question in {*targets, *dealt}}
+    targets, others = _unpaired(contents, names)
     if only_means := not scores.keys() & other_scores.keys():
-        scores, other_scores = _by_question(scores), _by_question(other_scores)
-    keys = [key for key in scores if key in other_scores and key[0] not in out]
-    return Matched(
-        {key: scores[key] for key in keys},
-        {key: other_scores[key] for key in keys},
-        tuple(dict.fromkeys(targets)),
-        tuple(dict.fromkeys([*others, *dealt])),
-        only_means,
-    )
+        scores, other_scores = (
+            _mean_scores((name, 0, score) for (name, _), score in each.items()) for each in (scores, other_scores)
+        )
+    keys = [key for key in scores if key in other_scores]
+    common = ({key: each[key] for key in keys} for each in (scores, other_scores))
+    return Matched(*common, tuple(targets), tuple(others), only_means)
 
 
-def _by_name(*runs: Sequence[Result]) -> list[dict[tuple[str, int], Result]]:
-    """Return the results by seed and the name they are compared under: the digest, with the question id if ambiguous.
-
-    Several questions of one run may have the same digest and different documents. If any result lacks a digest,
-    question ids are used.
-    """
-    whole = all(result.digest for results in runs for result in results)
-    ids = [{(result.digest, result.question) for result in results} for results in runs]
-    several = {digest for pairs in ids for digest, n in Counter(digest for digest, _ in pairs).items() if n > 1}
-
-    def name(result: Result) -> str:
-        if result.digest in several:
-            return f"{result.question} {result.digest}"
-        return result.digest if whole else result.question
-
-    return [{(name(result), result.seed): result for result in results} for results in runs]
-
-
-def _nested(left: set[str], right: set[str]) -> bool:
-    return left <= right or right <= left
+def _paired_names(contents: Mapping[Named, Content]) -> dict[Named, Named]:
+    """Return a name for each question of two runs, which those of a pair have in common."""
+    first = same_questions(contents)
+    sides = Counter(name for name, _ in dict.fromkeys((first[key], key[0]) for key in contents))
+    groups = dict[str, list[list[Named]]]()  # the others, joined where one's documents contain the other's
+    for key in (key for key, runs in sides.items() if runs == 1):
+        alike, own = groups.setdefault(contents[key].asked, []), contents[key]
+        near = [
+            group
+            for group in alike
+            if any(side != key[0] and _nested(own, contents[side, id], targets=True) for side, id in group)
+        ]
+        alike[:] = [*(group for group in alike if group not in near), [key, *chain(*near)]]
+    joined = {key: group[0] for alike in groups.values() for group in alike for key in group}
+    return {key: joined.get(name, name) for key, name in first.items()}
 
 
-def _by_question(scores: Scores) -> Scores:
-    scores_of: dict[str, list[float]] = {}
-    for (question, _), score in scores.items():
-        scores_of.setdefault(question, []).append(score)
-    return {(question, 0): fmean(listed) for question, listed in scores_of.items()}
+def _unpaired(contents: Mapping[Named, Content], names: Mapping[Named, Named]) -> tuple[list[str], list[str]]:
+    """Return the ids of the right run with another target than in the left one, and those of other questions."""
+    paired = [{name for (run, _), name in names.items() if run == side} for side in (0, 1)]
+    rivals = dict[str, list[Content]]()
+    for (side, _), content in contents.items():
+        rivals.setdefault(content.asked, []).extend([content] * (side == 0))
+    targets, others = list[str](), list[str]()
+    for (side, id), content in contents.items():
+        if side == 0 or names[side, id] in paired[0]:
+            continue
+        alike = rivals[content.asked]
+        if any(_nested(content, each) and not content.has_target_of(each) for each in alike):
+            targets.append(id)
+        elif alike or ((0, id) in names and names[0, id] not in paired[1]):
+            others.append(id)
+    return targets, others
+
+
+def _nested(left: Content, right: Content, *, targets: bool = False) -> bool:
+    """Return whether one's documents contain the other's, and with `targets` whether their targets are one."""
+    nested = left.documents <= right.documents or right.documents <= left.documents
+    return nested and (not targets or left.has_target_of(right))
+
+
+def _mean_scores(scores: Iterable[tuple[Named, int, float]]) -> dict[tuple[Named, int], float]:
+    """Return the mean score of each question under each seed."""
+    listed = dict[tuple[Named, int], list[float]]()
+    for name, seed, score in scores:
+        listed.setdefault((name, seed), []).append(score)
+    return {key: fmean(values) for key, values in listed.items()}
 
 
 def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
@@ -278,14 +290,14 @@ def _couples(runs: Collection[str], against: Against) -> Iterable[tuple[str, str
 def summary(name: str, results: Results) -> Summary:
     """Return a run's accuracy, costs and measures."""
     ended = [result for result in results if not result.failed]
-    means = ("tokens_in", "tokens_reused", "tokens_out", "flops", "seconds")
+    means, clusters = ("tokens_in", "tokens_reused", "tokens_out", "flops", "seconds"), results.clusters
     return Summary(
         run=name,
-        questions=len({result.question for result in results}),
+        questions=len({*clusters.values()}),
         discussions=len(results),
         scored=len(scores := results.scores()),
-        accuracy=_share(scores),
-        failed_wrong=_share(results.scores("failed_wrong")),
+        accuracy=_share(scores, clusters),
+        failed_wrong=_share(results.scores("failed_wrong"), clusters),
         abstained=sum(result.abstained for result in results),
         failed=len(results) - len(ended),
         measures=mean_measures(results),
@@ -295,15 +307,15 @@ def summary(name: str, results: Results) -> Summary:
 
 def mean_measures(results: Results) -> dict[str, Mean]:
     """Return the mean of each measure that applies to any discussion, with an interval clustered by question."""
-    known = {name: values for name, values in results.measures.items() if values}
+    clusters, known = results.clusters, {name: values for name, values in results.measures.items() if values}
     return {
-        name: mean([*values.values()], [question for question, _ in values], shares=name != MONEY)
+        name: mean([*values.values()], [clusters[question] for question, _ in values], shares=name != MONEY)
         for name, values in known.items()
     }
 
 
-def _share(scores: Scores) -> Share | None:
-    return share([*scores.values()], [question for question, _ in scores]) if scores else None
+def _share(scores: Scores, clusters: Mapping[str, str]) -> Share | None:
+    return share([*scores.values()], [clusters[question] for question, _ in scores]) if scores else None
 
 
 def _mean(values: list[float | None]) -> float | None:

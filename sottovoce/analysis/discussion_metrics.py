@@ -15,7 +15,7 @@ from itertools import pairwise
 from sottovoce.analysis.statistics import Share, share
 from sottovoce.channels.message import Message
 from sottovoce.core.text import counted
-from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.question import Question, content_of, question_id, same_questions
 from sottovoce.prompts import kinds
 from sottovoce.runs.record import DiscussionRecord
 
@@ -26,6 +26,7 @@ class Observation:
 
     measure: str
     question: str
+    """The first id with the same content (`same_questions`)."""
     happened: bool
     round: int | None = None
     """The 0-based round; for a step, the later one."""
@@ -64,15 +65,19 @@ def observed(records: Iterable[DiscussionRecord]) -> list[Observation]:
     """Return the observations of all finished discussions of a run, for questions with a target."""
     whole = [each for each in records if kinds.target_of(each.question) is not None]
     over = [each for each in whole if each.decision is not None or each.status == "failed"]
-    scores = [(question_id(each.question), each.decision and each.decision["score"]) for each in over]
-    read = [(each, _rounds(each)) for each in over if each.decision is not None]
-    longest = max((len(rounds) for _, rounds in read), default=0)
-    found = [each for record, rounds in read for each in _observed(record, rounds, longest)]
-    return [*found, *(Observation(DECIDED, question, score == 1) for question, score in scores)]
+    clusters = same_questions({question_id(each.question): content_of(each.question) for each in over})
+    questions = [(clusters[question_id(each.question)], each) for each in over]
+    read = [(question, each, _rounds(each)) for question, each in questions if each.decision is not None]
+    longest = max((len(rounds) for _, _, rounds in read), default=0)
+    decided = [(question, each.decision is not None and each.decision["score"] == 1) for question, each in questions]
+    return [
+        *(each for case in read for each in _observed(*case, longest)),
+        *(Observation(DECIDED, question, right) for question, right in decided),
+    ]
 
 
-def _observed(record: DiscussionRecord, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
-    question, agents = question_id(record.question), {agent for each in rounds for agent in each}
+def _observed(question: str, record: DiscussionRecord, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
+    agents = {agent for each in rounds for agent in each}
     loaded = {agent: each.model for agent, each in record.models.items()}
     chosen = record.chosen()
     names = chosen.names()  # a log may contain messages of other agents

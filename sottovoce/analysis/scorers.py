@@ -261,7 +261,8 @@ def scored(run: Run) -> dict[str, Mean]:
                 scores.setdefault(name, []).append((question, score))
     if recalls := [*rouge_scores(run)]:
         scores[ROUGE] = recalls
-    return {name: mean([score for _, score in listed], [id for id, _ in listed]) for name, listed in scores.items()}
+    clusters = run.clusters()
+    return {name: mean([score for _, score in of], [clusters[id] for id, _ in of]) for name, of in scores.items()}
 
 
 def gold_of(question: Question) -> str:

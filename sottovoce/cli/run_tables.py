@@ -91,7 +91,7 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
             for group in (ALL if by is None else [by])
             for rate in rates(discussions, group)
         )
-        asked = {each.question for each in discussions} or {question for question, _ in run.records}
+        asked = {each.question for each in discussions} or {*run.clusters().values()}
         questions = counted(len(asked), "question")
         rates_table = f"{table(MEASURE_HEADINGS, cells)}\n" if discussions else ""
         show(f"`{one_line(name)}`: {questions}\n\n{rates_table}")

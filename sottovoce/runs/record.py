@@ -22,9 +22,10 @@ from sottovoce.core.display import html
 from sottovoce.core.text import figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
-from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
+from sottovoce.nodes.question import Content, Question, document_digests, question_digest, question_id, same_questions
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Decision, Discussion, Intervened, Update, Vote, current_messages
+from sottovoce.prompts import kinds
 from sottovoce.runs.cost import MONEY, THOUGHTS, Cost, Prices, flops, money, payload_measures
 from sottovoce.runs.log import (
     Asked,
@@ -168,7 +169,8 @@ class DiscussionRecord(BaseModel):
             answer=decision["answer"] if decision else None,
             abstained=decision is not None and abstains(decision),
             score=decision["score"] if decision else None,
-            target=self.question.get("target"),
+            target=kinds.target_of(self.question),
+            kind=kinds.kind_of(self.question),
             failed=decision is None,
             outside=decision is None and self.outside,
             digest=question_digest(self.question),
@@ -254,7 +256,7 @@ class Result:
     """The result of one discussion: a question under one seed."""
 
     question: str
-    """The question's id; discussions of one question under several seeds form a cluster."""
+    """The question's id."""
     seed: int = 0
     answer: str | None = None
     """None if it failed or abstained, or if each agent's answer counts by itself (rule `average`)."""
@@ -263,7 +265,9 @@ class Result:
     score: float | None = None
     """In [0, 1]; None if there is no target or it failed."""
     target: str | None = None
-    """The right answer; scores against different targets are not compared."""
+    """The right answer in canonical form; scores against different targets are not compared."""
+    kind: str = "text"
+    """The kind of its answer."""
     failed: bool = False
     """True if it ended without a decision."""
     outside: bool = False
@@ -283,6 +287,11 @@ class Result:
     flops: float | None = None
     """Approximate floating-point operations of all calls; None if a hosted model spoke."""
     seconds: float = 0.0
+
+    @property
+    def content(self) -> Content:
+        """The content of its question; without a digest, the id stands for what is asked."""
+        return Content(self.digest or self.question, frozenset(self.documents), self.kind, self.target)
 
     @property
     def failed_wrong(self) -> float | None:
@@ -311,6 +320,11 @@ class Results(list[Result]):
         """Return the known values of `score`, `failed_wrong` or `comparable_score`, by question and seed."""
         values = ((result.question, result.seed, getattr(result, column)) for result in self)
         return {(question, seed): value for question, seed, value in values if value is not None}
+
+    @property
+    def clusters(self) -> dict[str, str]:
+        """The question of each id: the first id with the same content, whose discussions form a cluster with its."""
+        return same_questions({result.question: result.content for result in self})
 
     @property
     def measures(self) -> dict[str, Scores]:

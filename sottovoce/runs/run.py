@@ -24,7 +24,7 @@ from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError, StepError, UsageError, command
 from sottovoce.core.files import bytes_of, opened
 from sottovoce.core.validation import first_wrong, shown
-from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.question import Question, content_of, question_id, same_questions
 from sottovoce.prompts import kinds
 from sottovoce.runs.cost import Cost, read_prices
 from sottovoce.runs.log import (
@@ -283,6 +283,10 @@ class Run:
     def questions(self) -> list[Question]:
         """Return the questions, each once."""
         return [record.question for (_, seed), record in self.records.items() if seed == self.manifest.seeds[0]]
+
+    def clusters(self) -> dict[str, str]:
+        """Return for each question id the first one with the same content; discussions of both are a cluster."""
+        return same_questions({question_id(question): content_of(question) for question in self.questions()})
 
     def price(self, file: Path | None) -> None:
         """Let results and screens say what the models cost, by the prices in a CSV file, if one is given."""

@@ -199,6 +199,42 @@ def test_questions_are_paired_by_what_is_asked_and_not_by_their_ids() -> None:
     assert (found.questions, found.difference.value) == (4, 0)
 
 
+def test_ten_texts_under_200_ids_are_ten_questions() -> None:
+    """An id was a question: 43.1 to 56.9 %, and p of 200 pairs."""
+    left = [replace(each, digest=f"d{i % 10}") for i, each in enumerate(run([1.0, 0.0] * 100))]
+    right = [replace(each, question=f"other {each.question}", score=float(i % 10 < 6)) for i, each in enumerate(left)]
+    comparison = compare({"nl": left, "cipher": right})
+    (found, _), between = comparison.runs, pair(comparison)
+    assert (found.questions, found.discussions, found.accuracy) == (10, 200, share([1, 0] * 5))
+    assert found.accuracy is not None and f"{found.accuracy.low:.3f} {found.accuracy.high:.3f}" == "0.237 0.763"
+    assert (between.questions, between.discussions, between.mcnemar) == (10, 10, 1.0)
+
+
+@pytest.mark.parametrize(("target", "kind", "pairs"), [("29.0", "number", 2), ("29.0", "text", 1), ("30", "number", 1)])
+def test_targets_are_one_if_their_kind_says_so(target: str, kind: str, pairs: int) -> None:
+    left = [replace(each, digest=f"d{i}", kind=kind, target="29") for i, each in enumerate(run([1, 0]))]
+    found = compare({"nl": left, "cipher": [replace(left[0], target=target), left[1]]})
+    assert pair(found).questions == pairs
+    assert any("different targets" in note for note in found.notes) == (pairs == 1)
+
+
+def test_a_question_is_left_out_for_its_content_and_not_for_its_id() -> None:
+    """q0 of one run and q0 of the other are different questions, and both have their pairs under other ids."""
+    left = [replace(each, digest=f"d{i}") for i, each in enumerate(run([1, 0, 1]))]
+    wrong_target = replace(left[2], question="q0", target="23")
+    found = compare({"nl": left, "cipher": [replace(left[0], question="q9"), replace(left[1]), wrong_target]})
+    assert pair(found).questions == 2
+    assert found.notes == ("`cipher` and `nl`: scored against different targets, and left out of the pair: q0.",)
+
+
+def test_one_text_about_two_sets_of_documents_is_two_questions_and_one_without_documents_is_about_both() -> None:
+    left = [replace(each, digest="a", documents=(f"x{i}",)) for i, each in enumerate(run([1, 0]))]
+    deaf = [replace(each, documents=(), score=1.0) for each in left]
+    assert pair(compare({"nl": left, "cipher": left[::-1]})).questions == 2
+    found = pair(compare({"nl": left, "deaf": deaf}))
+    assert (found.questions, found.difference.value) == (1, 0.5)
+
+
 def test_questions_that_share_an_id_and_a_target_and_nothing_else_are_not_paired() -> None:
     left = [replace(each, digest=f"a{i}") for i, each in enumerate(run([1, 0]))]
     comparison = compare({"nl": left, "cipher": [replace(left[0], digest="b"), left[1]]})

@@ -107,3 +107,10 @@ def test_each_line_has_its_denominator_and_interval(tmp_path: Path, capsys: pyte
     run_one(nobody, PayloadStore(tmp_path / "more"), folder=tmp_path / "open")
     with pytest.raises(UsageError, match="run 'open' has no answers to measure; expected questions with a target"):
         show_measures([str(tmp_path / "open")], None)
+
+
+def test_one_text_under_two_ids_is_one_question(tmp_path: Path) -> None:
+    """Wilson's interval was that of two questions."""
+    first = record(tmp_path / "a", [RIGHT])
+    again = first.model_copy(update={"question": {**ASKED, "id": "it again", "target": "1.0"}})
+    assert {each.question for each in observed([first, again])} == {"it"}
