@@ -192,6 +192,8 @@ def show(options: ShowOptions) -> None:
             if not records:
                 raise UsageError(nearest(kind, wanted, sorted({str(key[at]) for key in run.records})))
             run.records = records
+    if options.seed is not None:  # the questions are counted by the seeds
+        run.manifest = run.manifest.model_copy(update={"seeds": [options.seed]})
     run.price(options.prices)
     show_run(run, Output.model_validate({"show_prompts": options.show_prompts, "json": options.as_json}))
     del store
