@@ -125,7 +125,7 @@ async def judge(run: RunContext[MADRA], state: Madra, agent: Agent) -> Update:
     ask = Ask(AGREE, turns, AGREED, protocol=WORDS)
 
     def validate(message: Message) -> str:
-        return "" if verdict(message) is not None else "it says neither yes nor no"
+        return "" if verdict(message) is not None else "it has no [Yes] or [No] of its own"
 
     return {"board": await say(run, state, agent, ask, validate=validate, requested="[Yes] or [No]")}
 
@@ -267,7 +267,7 @@ def selected(message: Message, offered: int, most: int) -> list[int] | None:
     """Return the first `most` chosen numbers below `offered`, each once, in the order of the reply; None without any.
 
     They stand behind the last "Evidence:" that begins a line, or are the whole reply; remarks in parentheses do not
-    count, and a line of anything else is none. "[No Found]" chooses none.
+    count, and a line with anything else chooses nothing. "[No Found]" chooses none.
     """
     text = message.whole_text
     marks = [mark for mark in _MARK.finditer(text) if is_own(text, mark.start())]

@@ -87,7 +87,7 @@ async def say(
         repeats = bool(error) and len(attempts) < retries and not (was_cut and is_short)
         if repeats and cut and not was_cut:
             longest, ask = 2 * usual, replace(ask, max_tokens=2 * usual)
-        missing = "" if repeats else lacks_answer(message)
+        missing = "" if repeats else unread(message, lacks_answer(message), longest)
         concludes = bool(missing) and run.settings.answer_turn != "off"
         if not (repeats or concludes):
             why = error or missing

@@ -1,7 +1,7 @@
-"""A reply's own statements, as against what it quotes, reports, attributes to others, supposes or denies.
+"""A reply's own statements, as opposed to what it quotes, reports, attributes to others, supposes or denies.
 
-Nothing here is a parser of sentences: the words around a statement are looked through for such a sign, and a statement
-that has one is left out. That reads too little rather than too much, since what is not read is asked for.
+Nothing here is a parser of sentences: the words around a statement are searched for signs that it is another's, and a
+statement that has one is left out. That reads too little rather than too much, since what is not read is asked for.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ BEHIND = 160  # characters behind it
 SECTION = 600  # characters in which a heading is looked for
 
 SPEAKER = (
-    r"(?:agents?|others?|another|someone|somebody|opponents?|debaters?|partners?|colleagues?|neighbou?rs?|players?|users?"
-    r"|(?:affirmative|negative)(?: side)?|view \d+)"
+    r"(?:agents?|(?:the )?others|(?:the )?other (?:agents?|debaters?|sides?|replies)|someone|somebody|opponents?"
+    r"|debaters?|partners?|colleagues?|(?:affirmative|negative)(?: side)?|view \d+"
+    r"|(?:players?|users?|neighbou?rs?)['\u2019]s?)"
 )
 OTHERS = re.compile(
     rf"\b(?:{SPEAKER}|if|whether|suppos\w{{1,4}}|assum\w{{1,4}}|unless|provided|depending|would|could|might|may be"
-    r"|perhaps|maybe|possibly|either|tempting|trap|slip|says|said|saying|writes?|wrote|written|claims|claimed|argue[sd]?|heard"
+    r"|perhaps|maybe|possibly|either|tempting|trap|slip|says|said|saying|writes|wrote|written|claims|claimed|argue[sd]?|heard"
     r"|thinks|thought|believe[sd]|suggest(?:s|ed)?|states|stated|propose[sd]?|quot(?:e[sd]?|ing)|cited|according to"
     r"|unlike|compared?|example|e\.g|doubt|mistaken(?:ly)?|reject(?:s|ed)?|(?:wrong|buggy|broken|naive)(?:ly)?"
     r"|(?:their|his|her|your)\s(?:\w+\s)?(?:answer|box|result|solution|reply|claim|value|action|program))\b"
@@ -38,7 +39,8 @@ PAST = re.compile(
 FIRST_PERSON = re.compile(
     r"\b(?:I(?:'m| am| will|'ll| would| still| now| also| therefore| again| must| do)?\s(?:keep|kept|stay|stand|stick"
     r"|say|write|get|find|conclude|answer|change|switch|agree(?:\s(?:\w+\s)?with\s[^.,;:\n]{1,40}?(?=\sthat\b))?|confirm|maintain|choose|pick|hold|repeat|revise)"
-    r"|(?:my|our)\s(?:(?:own|final|new|revised|corrected|updated)\s){0,2}(?:answer|action|program|solution|choice|result))\b|,\sbut\s*\Z",
+    r"|(?:my|our)\s(?:(?:own|final|new|revised|corrected|updated)\s){0,2}(?:answer|action|program|solution|choice|result))\b|,\sbut\s*\Z"
+    r"|\b(?:based on|using|considering|given|after \w{2,20}ing)\b[^,:.\n]{1,120}[,:]\s*\Z",
     re.IGNORECASE,
 )
 """The speaker's own voice, which ends what it said of others: "Unlike agent 2, I keep"."""

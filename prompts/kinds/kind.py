@@ -107,9 +107,9 @@ DENIED = re.compile(
 )
 DOUBTFUL = re.compile(
     r"\b(?:or|maybe|might|perhaps|possibly|probably|except|anyone|anything|wrong|incorrect|rejected|hardly|barely|mostly"
-    r"|partly|partially|almost|agents? \d+)\b|[^\W\d]-ish\b|\?\W*\Z|\s/\s(?!\d)|[\"\u201d] (?:is|was|are|were)\b"
-    r"|[\u2717\u274c]|\((?:no|or|rather|wait)\b",
-    re.IGNORECASE,
+    r"|partly|partially|almost|[Aa]gents? \d+)\b"
+    r"|\A\W*(?:Maybe|Perhaps|Possibly|Probably|Anyone|Anything|Hardly|Partially)\b"
+    r"|[^\W\d]-ish\b|\?\W*\Z|\s/\s(?!\d)|[\"\u201d] (?:is|was|are|were)\b|[\u2717\u274c]|\((?:no|or|rather|wait)\b"
 )
 """What makes a statement several ones, another's, denied, or one with a reserve."""
 ABOUT = re.compile(

@@ -22,7 +22,8 @@ def value(latex: str) -> float | None:
     >>> value(r"\frac{\sqrt{9}}{2}"), value("2^{-1}"), value("5!"), value("x + 1"), value("9^{9^{9}}")
     (1.5, 0.5, 120.0, None, None)
     """
-    text = SPACE.sub(" ", re.sub(r"\\([dt]frac|frac)\s*(\d)\s*(\d)", r"\\frac{\2}{\3}", latex).replace("dfrac", "frac"))
+    braced = re.sub(r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}", re.sub(r"\\[dt]frac", r"\\frac", latex))
+    text = SPACE.sub(" ", braced)
     tokens = TOKEN.findall(text)
     if len(tokens) > MOST_TOKENS or "".join(tokens) != text.replace(" ", "") or re.search(r"[\d.]\s+[\d.]", text):
         return None

@@ -55,16 +55,23 @@ BEFORE = re.compile(
     re.IGNORECASE,
 )
 """Words before a number that leave it as it is."""
+REMARK = re.compile(
+    r"(?<=[a-zA-Z.,]\s)\([^()]{0,200}\)"
+    r"|(?<=[\d%.,]\s)\((?!\s?-?[\d.]{1,20}\s?[-+*/]\s?[-+*/.\d\s]{1,200}\))[^()]{0,200}\)(?!\s?\^)"
+)
+"""A remark in parentheses, which are no factor of a product."""
 BEHIND = re.compile(r"[\s%\u00b0.!*_'\"\u201d$\u20ac\u00a3\u00a5\u20b9)\]}]*(?:[^\W\d][^\s\d+<>|;?]*[\s.!*_)]*){0,6}")
 """Words behind a number, such as its unit."""
 CHANGES = re.compile(
-    r"\b(?:of|or|to|than|more|less|fewer|below|above|under|over|short|colder|warmer|lower|higher|greater|smaller|down|red"
-    r"|too|overdraft|schulden|(?<!\\)times|twice|half|double|minus|before|after|between|least|most|zero|debt"
-    r"|deficit|overdrawn|loss|bc|bn|mln|tsd|pp|percentage points|mio|mrd|mill|milliard\w*|lakhs?|crores?|tausend"
-    r"|mille)\b|\u00b1",
+    r"\b(?:or|to|than|more|less|fewer|below|above|under|over|short|times (?:as|the)|minus|before|after|between|least"
+    r"|most|zero|debt|deficit|overdrawn|overdraft|schulden|loss|in the red|too|bc|bn|mln|tsd|pp|percentage points|mio"
+    r"|mrd|mill|milliard\w*|lakhs?|crores?|tausend|mille)\b|\u00b1"
+    r"|\b(?:colder|warmer|lower|higher|greater|smaller|down)\W*\Z",
     re.IGNORECASE,
 )
 """Words and signs around a number that make it another one."""
+SCALED = re.compile(r"\s*of\b|\s[KMB]\b")
+"""A share of something (the sign of per cent is dropped), and a symbol that may be a scale or a unit."""
 EITHER = re.compile(r"(?<![\d.,])[1-9]\d{0,2}[.,]\d{3}(?![\d.,]?\d)")
 THOUSANDS = re.compile(
     rf"(?<![\d.,])[1-9]\d{{0,2}}\.\d{{3}}(?:,\d|\s?[{MONEY}]|\s?(?:EUR|[Ee]uros?)\b)|[{MONEY}]\s?[1-9]\d{{0,2}}\.\d{{3}}(?!\d)"
@@ -95,15 +102,15 @@ def read(said: str, choices: Choices) -> str | None:
     if UNKNOWN.match(said):
         return ""
     said = said[:LONGEST]
-    stated = affirmed(tidied(said))
+    stated = re.sub(r"\A\W*\((\d[\d.,]{0,20})\)\W*\Z", r"\1", affirmed(tidied(said)))
     if not stated:
         return "" if re.search(r"\d", said) else None
-    parts = [part for part in re.split(r"(?<!\bi\.e)[.!?](?=\s|$)", stated) if re.search(r"\w", part)]
+    parts = [part for part in re.split(r"(?<!\bi\.e)(?:[.?]|(?<!\d)!)(?=\s|$)", stated) if re.search(r"\w", part)]
     if parts and "\n" not in stated.strip() and (OPENS.match(parts[0]) or RESULT.search(parts[0])):
         stated = parts[0]
-    outside = re.sub(r"\([^()]{0,200}\)", " ", stated)  # "42 apples (6 * 7)"
+    outside = REMARK.sub(" ", stated)  # "42 apples (6 * 7)"
     sides = RESULT.split(outside if re.search(r"\d", outside) else stated)
-    if SEVERAL.search(stated):
+    if SEVERAL.search(stated) or re.fullmatch(r"[^=]*\d!\W*", stated):  # a factorial, or an exclamation
         return ""
     return next((value for side in reversed(sides) if (value := value_of(side)) is not None), None)
 
@@ -136,7 +143,8 @@ def value_of(side: str) -> str | None:
         return ""
     number = numbers[0]
     before, behind = side[: number.start()], side[number.end() :]
-    if not BEFORE.fullmatch(before) or not BEHIND.fullmatch(behind) or CHANGES.search(behind) or VERB.search(behind):
+    is_another = SCALED.match(behind) or CHANGES.search(behind) or VERB.search(behind)
+    if is_another or not BEFORE.fullmatch(before) or not BEHIND.fullmatch(behind):
         return ""
     return canonical(figure_value(number) if number.re is FIGURE else fraction_value(number)) or ""
 
