@@ -122,8 +122,8 @@ def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
             _mean_scores((name, 0, score) for (name, _), score in each.items()) for each in (scores, other_scores)
         )
     keys = [key for key in scores if key in other_scores]
-    common = ({key: each[key] for key in keys} for each in (scores, other_scores))
-    return Matched(*common, tuple(targets), tuple(others), only_means)
+    before, after = ({key: each[key] for key in keys} for each in (scores, other_scores))
+    return Matched(before, after, tuple(targets), tuple(others), only_means)
 
 
 def _paired_names(contents: Mapping[Named, Content]) -> dict[Named, Named]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,7 +42,7 @@ from sottovoce.datasets.table_reader import (
     split_lines,
 )
 from sottovoce.datasets.table_reader import Row as Unread
-from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.question import Question, check_question, content_of
 
 WRITTEN = re.compile(r"([A-Za-z0-9_-]{2,})(?:/([^:/\\]+))?:(.+)", re.DOTALL)  # a single letter is a drive
 DECOYS = 3
@@ -111,13 +111,16 @@ def read_source(
 def _rows(file: DataFile, source: Source, common: Values, enough: Enough) -> tuple[list[AskedRow], bool]:
     """Return the rows, with those that decoys come from, and whether these are all."""
     rows, ids, broken = list[AskedRow](), set[str](), Broken(file.name, file.noun)
-    behind = -1
+    questions, behind = dict[Hashable, Question](), -1
     for at, (line, read) in enumerate(file.rows):
         with broken.at(line):
             published = Row(read(), source.part)
             if source.data.passes_over(published):
                 continue
             row = _row(line, published, source, common)
+            if first := _first_part(row.question, questions):
+                _unite(first, row.question)
+                continue
             row.question["id"] = _different(f"{source.name}/{row.question.get('id', at)}", ids)
             rows.append(row)
             behind += behind >= 0 or enough.after(row.fields)
@@ -141,8 +144,31 @@ def _row(line: int, row: Row, source: Source, common: Values) -> AskedRow:
     return AskedRow(line, question, {name: values[name] for name in data.metadata if name in values})
 
 
+def _first_part(question: Question, questions: dict[Hashable, Question]) -> Question | None:
+    """Return the earlier question of which this is a further part: the same one, under the id that was published.
+
+    Some data sets have a row for each piece of evidence, or for each reference answer.
+    """
+    if (own := question.get("id")) is None:
+        return None
+    asked, documents, kind, target = content_of(question)
+    first = questions.setdefault((own, asked, documents, None if kind == "text" else target), question)
+    return None if first is question else first
+
+
+def _unite(question: Question, part: Question) -> None:
+    """Add to a question the right answers and gold passages of another of its rows."""
+    answers = [
+        answer for each in (question, part) if "target" in each for answer in (each["target"], *each.get("aliases", []))
+    ]
+    if aliases := [*dict.fromkeys(answers)][1:]:
+        question["aliases"] = aliases
+    if gold := [*dict.fromkeys(title for each in (question, part) for title in each.get("gold_passages", []))]:
+        question["gold_passages"] = gold
+
+
 def _different(id: str, known: set[str]) -> str:
-    """Return the id, with a number appended if another row has it; some data sets repeat ids."""
+    """Return the id, with a number appended if another question has it; some data sets repeat ids."""
     new_id, number = id, 1
     while new_id in known:
         number += 1

@@ -14,6 +14,7 @@ from sottovoce.cli.main import main
 from sottovoce.datasets import DATASETS
 from sottovoce.nodes.question import passages_of
 from sottovoce.prompts import kinds
+from sottovoce.runs.measures import f1, golds_of
 from tests.datasets.test_datasets import AQUA, ECQA, GSM8K, file, read, said
 
 FOLIO = {"premises": ["All cats purr.", "Tom is a cat."], "conclusion": "Tom purrs.", "label": "true"}
@@ -131,10 +132,40 @@ def test_a_list_within_an_object_is_found_and_its_rows_are_counted(tmp_path: Pat
 def test_two_rows_with_one_id_are_told_apart_and_an_empty_first_row_is_passed_over(tmp_path: Path) -> None:
     blank = {"id": "", "claim": "", "label": ""}
 
-    found = read(f"feverous:{file(tmp_path, blank, FEVER, FEVER)}")
+    found = read(f"feverous:{file(tmp_path, blank, FEVER, {**FEVER, 'claim': 'Cats purr.'})}")
 
     assert [each["id"] for each in found.questions] == ["feverous/9", "feverous/9-2"]
     assert (found.total, found.rows[0].line) == (2, 2)
+
+
+def test_a_row_for_each_evidence_sentence_is_one_claim_with_all_gold_pages(tmp_path: Path) -> None:
+    """As on the hub: 6 claims came as 60 questions."""
+    rows = [
+        {**FEVER, "id": id, "claim": f"Claim {id}.", "evidence_wiki_url": page, "evidence_sentence_id": sentence}
+        for id in range(6)
+        for page in ("Cat", "Dog_-LRB-film-RRB-")
+        for sentence in range(5)
+    ]
+    found = read(f"fever:{file(tmp_path, *rows)}")
+
+    assert [each["id"] for each in found.questions] == [f"fever/{id}" for id in range(6)]
+    assert found.total == 6 and all("aliases" not in each for each in found.questions)
+    assert [each["gold_passages"] for each in found.questions] == [["Cat", "Dog (film)"]] * 6
+    other = {**rows[0], "label": "SUPPORTS"}
+    assert [each["id"] for each in read(f"fever:{file(tmp_path, rows[0], other)}").questions] == [
+        "fever/0",
+        "fever/0-2",
+    ]
+
+
+def test_a_row_for_each_reference_is_one_question_scored_by_the_best(tmp_path: Path) -> None:
+    """As in SCROLLS's layout of QASPER; F1 was that of one reference at a time."""
+    row = {"id": "q1", "input": "Which corpus?\n\nWe read OrnBank.", "output": "OrnBank"}
+    rows = [{**row, "pid": "q1_0"}, {**row, "pid": "q1_1", "output": "the bank of Orn"}, {**row, "pid": "q1_2"}]
+    (question,) = read(f"qasper:{file(tmp_path, *rows)}").questions
+
+    assert (question["id"], question["target"], question["aliases"]) == ("qasper/q1", "OrnBank", ["the bank of Orn"])
+    assert f1("bank of Orn", golds_of(question)) == 1.0
 
 
 def test_a_programs_tests_are_kept_from_agents_and_ask_for_its_function(tmp_path: Path) -> None:
