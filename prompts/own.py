@@ -76,7 +76,11 @@ def is_own(text: str, at: int) -> bool:
     (False, True, False)
     """
     line = text[max(0, at - BEFORE, text.rfind("\n", 0, at) + 1) : at]
-    if re.match(r"\s{0,3}>", line) or _is_quoted(line) or _is_of_another(text[max(0, at - SECTION) : at - len(line)]):
+    opened = OPENED.search(line)
+    quote = opened.start() if opened else line.rfind('"') if line.count('"') % 2 else 0
+    if re.search(r"\w", line[: max(quote, 0)]) or re.match(r"\s{0,3}>", line):
+        return False
+    if _is_of_another(text[max(0, at - SECTION) : at - len(line)]):
         return False
     if not re.search(r"\w", line):  # it begins its line: a line before may announce it
         above = re.sub(r"\s*(?:```|~~~)[\w+-]{0,20}\s*\Z", "", text[max(0, at - BEFORE) : at - len(line)]).rstrip()
@@ -116,10 +120,3 @@ def is_upheld(behind: str) -> bool:
 def is_conditional(said: str) -> bool:
     """Return whether a statement's own words set a condition: "18, if all seats are meant"."""
     return bool(CONDITION.search(SENTENCE_END.split(said[:BEHIND])[0]))
-
-
-def _is_quoted(line: str) -> bool:
-    """Return whether a line ends within quotation marks that something stands before."""
-    opened = OPENED.search(line)
-    at = opened.start() if opened else line.rfind('"') if line.count('"') % 2 else -1
-    return at >= 0 and bool(re.search(r"\w", line[:at]))
