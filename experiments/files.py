@@ -28,6 +28,8 @@ from sottovoce.runs.run_directory import LOG
 
 KIND, EXAMPLES = "experiment file", "file of worked examples"
 DATA = Path("data")
+NAMES = ("against", "floor", "row", "rows", "points", "probe_from", "probe-from")
+"""Keys of names of rows and points."""
 FILE_SETTINGS = ("prompts", "convincing", "model", "watch", "attribute_list")
 """Settings that may name a file or a folder."""
 
@@ -53,7 +55,7 @@ def read_experiment(
         UsageError: the file cannot be read, or something in it is wrong.
     """
     path = path / EXPERIMENT if path.is_dir() else path
-    content = _filled(read_yaml(path, KIND, "rows: {alone: {scheme: single}}"), str(data.resolve()))
+    content = _filled(read_yaml(path, KIND, "rows: {alone: {scheme: single}}", NAMES), str(data.resolve()))
     resolved = _resolved(content, path.parent.resolve(), limit)
     try:
         return Experiment.model_validate(with_settings(resolved, {**settings}) if settings else resolved)
@@ -174,7 +176,7 @@ def save(content: Content, folder: Path, points: Collection[str] = ()) -> None:
     def copied(part: Content, name: str) -> Content:
         sources = part.get("questions")
         listed = sources if isinstance(sources, list) else [sources]
-        named = [_copy_source(source, f"{name}{number or ''}", folder, copies) for number, source in enumerate(listed)]
+        named = [_copy_source(each, name + f"+{n}" * (n > 0), folder, copies) for n, each in enumerate(listed)]
         return {**part, "questions": named if isinstance(sources, list) else named[0]}
 
     try:

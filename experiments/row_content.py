@@ -42,11 +42,13 @@ def expanded(content: Content) -> Content:
     for line in where:
         choose("row in 'where'", line.get("rows", []), content["rows"])
         choose("point in 'where'", line.get("points", []), by_point)
-    rows = {
-        run: row
-        for name, given in content["rows"].items()
-        for run, row in _runs(str(name), given, common, by_point, where)
-    }
+    rows: dict[str, Content] = {}
+    for name, given in content["rows"].items():
+        for run, row in _runs(str(name), given, common, by_point, where):
+            if run in rows:
+                both = " and ".join(f"{each['name']!r} at point {each['point']!r}" for each in (rows[run], row))
+                raise UsageError(f"the runs of {both} would be in one folder, {run!r}; rename a row or a point")
+            rows[run] = row
     known = {field for row in rows.values() for field in scheme(row["scheme"]).settings.model_fields}
     _check_names(common, known, "setting of all rows", "settings have a seed")
     for label, settings in by_point.items():

@@ -28,7 +28,7 @@ INDEXED = b'"retriever"'
 """A key in the manifest of an index; other programs also write files of that name."""
 STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 """Open files of this process, which may be regular files. Other paths below these folders may lead anywhere."""
-MERGE = "tag:yaml.org,2002:merge"
+MERGE, NULL, TEXT = (f"tag:yaml.org,2002:{name}" for name in ("merge", "null", "str"))
 """The tag of the key << of YAML, which may be repeated."""
 FORCE = "Overwrite an existing file; files in the folder of a run, an experiment or an index stay."
 
@@ -219,8 +219,8 @@ def _owned(folder: Path) -> Iterator[str]:
                 yield name
 
 
-def read_yaml(path: Path, subject: str, example: str) -> dict[JSONValue, JSONValue]:
-    """Return the mapping in a YAML file.
+def read_yaml(path: Path, subject: str, example: str, names: tuple[str, ...] = ()) -> dict[JSONValue, JSONValue]:
+    """Return the mapping in a YAML file; keys, and values under the keys `names`, stay as written: 01, 1.0, on.
 
     Raises:
         UsageError: the file cannot be read, is not YAML, has a key twice or is not a mapping.
@@ -228,7 +228,7 @@ def read_yaml(path: Path, subject: str, example: str) -> dict[JSONValue, JSONVal
     import yaml  # late: `--help` does not need it
 
     try:
-        read = yaml.load(text_of(path), _safe_loader())
+        read = yaml.load(text_of(path), _safe_loader(names))
     except OSError as error:
         raise UsageError(f"{subject} {str(path)!r} cannot be read: {error.strerror}") from error
     except RecursionError as error:
@@ -241,20 +241,23 @@ def read_yaml(path: Path, subject: str, example: str) -> dict[JSONValue, JSONVal
 
 
 @cache
-def _safe_loader() -> JSONValue:
-    """Return yaml's safe loader, changed to refuse a repeated key, of which yaml would use the last."""
+def _safe_loader(names: tuple[str, ...]) -> JSONValue:
+    """Return yaml's safe loader, changed to keep names and refuse a repeated key, of which yaml would use the last."""
     import yaml
 
     class Once(yaml.SafeLoader):
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            seen = set[str]()
-            for key, _ in node.value:
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node, seen = super().compose_mapping_node(anchor), set[str]()
+            for key, value in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != MERGE:
                     if key.value in seen:
                         said = f"the key {key.value!r} occurs twice"
                         raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
                     seen.add(key.value)
-            found: dict[Any, Any] = super().construct_mapping(node, deep)
-            return found
+                    listed = value.value if isinstance(value, yaml.SequenceNode) else [value]
+                    for name in (key, *(listed if key.value in names else ())):
+                        if isinstance(name, yaml.ScalarNode) and (name is key or name.tag != NULL):
+                            name.tag = TEXT
+            return node
 
     return Once

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
@@ -14,7 +15,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.cli.experiment import findings_of
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.experiments.files import read_experiment
+from sottovoce.experiments.files import read_experiment, save
 from sottovoce.experiments.rows import prepare
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment, Matched
@@ -120,6 +121,13 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
         (with_keys(floor="alone"), "'floor' is compared at each point, and there are no points"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
         ("- a", "contains list; expected lines like"),
+        (
+            with_points(
+                points={name: {"questions": {"sample": "split"}} for name in ("b.c", "c")},
+                rows={name: {"scheme": "single"} for name in ("alone", "a", "a.b")},
+            ),
+            "the runs of 'a' at point 'b.c' and 'a.b' at point 'c' would be in one folder, 'a.b.c'; rename",
+        ),
     ],
 )
 def test_an_error_in_a_file_is_one_line_with_the_file(tmp_path: Path, given: Any, error: str) -> None:
@@ -127,6 +135,34 @@ def test_an_error_in_a_file_is_one_line_with_the_file(tmp_path: Path, given: Any
         read(tmp_path, given)
     line = str(caught.value)
     assert error in line and "table.yaml" in line and "\n" not in line
+
+
+def test_names_stay_as_they_are_written(tmp_path: Path) -> None:
+    """They were numbers: 01 was row 1, 1.0 another one, and `on` was True."""
+    rows = "".join(f"  {name}: {{scheme: single, points: [01, 1]}}\n" for name in ("1", "01", "1.0", "on", "1_0"))
+    points = "".join(f"  {name}: {{questions: {{sample: split, limit: 1}}}}\n" for name in ("1", "01"))
+    where = "where:\n- {rows: [01, on], points: 01, max-tokens: 7}\n"
+    experiment = read(tmp_path, f"points:\n{points}rows:\n{rows}{where}against: 01\nfloor: null\n")
+    save(experiment.content, tmp_path / "kept", ["01"])
+    again = read_experiment(tmp_path / "kept")
+
+    for found in (experiment, again):
+        assert [*found.rows] == [f"{row}.{point}" for row in ("1", "01", "1.0", "on", "1_0") for point in ("1", "01")]
+        assert [name for name, row in found.rows.items() if row.settings.max_tokens == 7] == ["01.01", "on.01"]
+        assert (found.against, found.floor) == ("01", None)
+
+
+def test_question_files_of_different_points_have_different_names(tmp_path: Path) -> None:
+    """The second file of point `a` was the first of point `a1`."""
+    questions = ("1 + 1?", "2 + 2?", "3 + 3?")
+    for number, question in enumerate(questions):
+        (tmp_path / f"q{number}.jsonl").write_text(json.dumps({"question": question, "target": "4"}))
+    sources = [{"file": f"q{number}.jsonl"} for number in range(3)]
+    experiment = read(tmp_path, with_points(points={"a": {"questions": sources[:2]}, "a1": {"questions": sources[2]}}))
+    save(experiment.content, tmp_path / "kept", ["a", "a1"])
+
+    files = [source.file for point in read_experiment(tmp_path / "kept").points.values() for source in point.questions]
+    assert [json.loads(file.read_text())["question"] for file in files if file] == [*questions]
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: Any) -> None:
@@ -369,7 +405,7 @@ def test_questions_of_several_data_sets_are_pooled_in_their_order(tmp_path: Path
 
     assert [each["id"] for each in runs["alone"].questions()] == ["gsm8k/0", "gsm8k/1", "mmlu/sums/0"]
     origin = prepare(again, "alone").origin
-    assert origin == "2 of 3 rows of gsm8k (questions.jsonl); all 1 row of mmlu/sums (questions1.csv)"
+    assert origin == "2 of 3 rows of gsm8k (questions.jsonl); all 1 row of mmlu/sums (questions+1.csv)"
 
 
 def test_two_sources_with_the_same_questions_are_refused(tmp_path: Path) -> None:

@@ -109,7 +109,9 @@ def cells_of(experiment: Experiment) -> Cells:
         for metric, each in by.items()
     }
     printed = experiment.notes.get("printed", {})
-    return cells | {("printed", n, row, ""): ((value,), None) for n, by in printed.items() for row, value in by.items()}
+    return cells | {
+        ("printed", n, row, ""): ((float(value),), None) for n, by in printed.items() for row, value in by.items()
+    }
 
 
 @cache
