@@ -18,9 +18,9 @@ counts; any character in parentheses is a letter; an unclosed brace drops the la
 KVComm (arXiv 2510.03346): ROUGE-L's recall of a whole reply, for TMATH, whose reference is a worked solution.
 
 The judge (MADRA, section 4) says whether an answer matches the reference. Its verdicts on a run are a run of their own,
-of the scheme `single`, in `RUN/judged`. A stopped one can be resumed; its manifest names the judge's model and the
-digest of all its questions, and its replies are constrained to yes or no. An abstention is false and is not shown to
-the judge.
+of the scheme `single`, in `RUN/judged`; those of another judge, or on answers that came later, are in `RUN/judged-2`
+and so on. A stopped one can be resumed; its manifest names the judge's model and the digest of all its questions, and
+its replies are constrained to yes or no. An abstention is false and is not shown to the judge.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.runs.log import Key
 from sottovoce.runs.measures import golds_of
 from sottovoce.runs.record import Results
-from sottovoce.runs.run import Run, verdict_id, verdicts
+from sottovoce.runs.run import Run, verdict_id
 
 Texts = Sequence[str]
 Scorer = Callable[[Texts, str, Sequence[str]], float]
@@ -300,14 +300,15 @@ def judge_questions(run: Run) -> list[Question]:
     return questions
 
 
-def raters(run: Run, judge_run: Run) -> dict[str, Verdicts]:
-    """Return the verdicts on each answer by rater: our score, EM if it was measured, the judge."""
+def raters(run: Run) -> dict[str, Verdicts]:
+    """Return the verdicts on each answer by rater: our score, EM if it was measured, the judges."""
     answered = Results(result for result in run.results() if result.answer is not None)
     verdicts_by_rater: dict[str, Verdicts] = {
         "ours": {key: score == 1 for key, score in answered.scores().items()},
         "EM": {key: value == 1 for key, value in answered.measures.get("EM", {}).items()},
-        "judge": {key: said == 1 for key, said in verdicts(judge_run).items()},
     }
+    for name, said in run.verdicts.items():
+        verdicts_by_rater[name.replace("judged", "judge", 1)] = {key: verdict == 1 for key, verdict in said.items()}
     return {name: said for name, said in verdicts_by_rater.items() if said}
 
 
@@ -323,12 +324,13 @@ class Agreement:
     """Cohen's kappa: 1 is full agreement, 0 chance agreement; None if both always give the same single verdict."""
 
 
-def agreements(raters: Mapping[str, Verdicts]) -> Iterator[Agreement]:
-    """Yield the agreement of every pair of raters with at least one answer in common."""
+def agreements(raters: Mapping[str, Verdicts], clusters: Mapping[str, str]) -> Iterator[Agreement]:
+    """Yield the agreement of every pair of raters with at least one answer in common; see `Run.clusters`."""
     for left, right in combinations(raters, 2):
         if common := [key for key in raters[left] if key in raters[right]]:
             pairs = [(raters[left][key], raters[right][key]) for key in common]
-            same = share([float(first == second) for first, second in pairs], [question for question, _ in common])
+            of = [clusters[question] for question, _ in common]
+            same = share([float(first == second) for first, second in pairs], of)
             yield Agreement(left, right, len(pairs), same, kappa(pairs))
 
 

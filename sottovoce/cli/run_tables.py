@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,7 +17,7 @@ from sottovoce.report.paper import Files, Findings, findings
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import SAME_COMMAND, Currency, Limits, resumable
-from sottovoce.runs.run import JUDGED, load_run
+from sottovoce.runs.run import JUDGED, judge_folders, judge_runs, load_run
 from sottovoce.runs.runner import Job
 
 if TYPE_CHECKING:
@@ -163,32 +164,47 @@ AGREEMENT_HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
 
 
 def judge_run(name: str, model: str, limits: Limits) -> None:
-    """Judge the answers of a run that are not judged yet; print shares of right answers and agreements of raters."""
+    """Judge the answers of a run that a model has not judged yet; print shares of right answers and agreements."""
     from sottovoce.analysis.scorers import agreements, judge_questions, judge_settings, raters
     from sottovoce.cli.run_screen import shown_row
     from sottovoce.runs.manifest import new_manifest
-    from sottovoce.runs.runner import continue_run
+    from sottovoce.runs.runner import resume_run, start_run
 
     check_installed()
     folder = run_directory.find_run(name)
     with resumable("all verdicts are kept"):
-        questions = judge_questions(load_run(folder))
-        check_no_link(folder / JUDGED)
-        settings = judge_settings(model)
-        head = new_manifest("single", settings, questions, origin="(answers to judge)")
-        judged = continue_run(head, questions, folder / JUDGED)
-        Job(limits, shown_row).run(JUDGED, judged, settings)
-    verdicts = raters(load_run(folder), judged)
+        questions, earlier = judge_questions(load_run(folder)), judge_runs(folder)
+        settings, job = judge_settings(model), Job(limits, shown_row)
+        judged = [run for run in earlier if run.manifest.settings["model"] == settings.model]
+        for run in judged:
+            if run.unfinished:
+                job.run(JUDGED, resume_run(run), settings, [each for each in judged if each is not run])
+        asked = {question["id"] for run in judged for question in run.questions()}
+        if new := [question for question in questions if question["id"] not in asked]:
+            head = new_manifest("single", settings, new, origin="(answers to judge)")
+            for run in judged:  # its verdicts so far are by the same weights and prompts
+                run.manifest.model_copy(update={"questions": head.questions}).check_same(head, str(run.folder))
+            place = next(islice(judge_folders(folder), len(earlier), None))
+            check_no_link(place)
+            judged.append(start_run(head, new, place))
+            job.run(JUDGED, judged[-1], settings, judged[:-1])
+    run = load_run(folder)
+    verdicts, clusters = raters(run), run.clusters()
     rights = (
-        [rater, str(len(given)), *share_cells(share([*map(float, given.values())]))]
+        [
+            one_line(rater),
+            str(len(given)),
+            *share_cells(share([*map(float, given.values())], [clusters[question] for question, _ in given])),
+        ]
         for rater, given in verdicts.items()
     )
     show(table(RIGHT_HEADINGS, rights) + "\n")
     cells = list[list[str]]()
-    for pair in agreements(verdicts):
+    for pair in agreements(verdicts, clusters):
         kappa = "" if pair.kappa is None else f"{pair.kappa:.2f}"
-        cells.append([f"{pair.left} and {pair.right}", str(pair.n), *share_cells(pair.same), kappa])
+        cells.append([one_line(f"{pair.left} and {pair.right}"), str(pair.n), *share_cells(pair.same), kappa])
     show(table(AGREEMENT_HEADINGS, cells))
-    say(f"\nsaved in {one_line(str(folder / JUDGED))}; `runs compare` and `runs show` show it as `judged`")
-    if judged.unfinished:
-        raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; {SAME_COMMAND} resumes")
+    where = ", ".join(one_line(str(each.folder)) for each in judged)
+    say(f"\nsaved in {where}; `runs compare` and `runs show` show it as `judged`")
+    if unfinished := sum(len(each.unfinished) for each in judged):
+        raise SottovoceError(f"{unfinished} answers are not judged; {SAME_COMMAND} resumes")

@@ -2,7 +2,7 @@
 
 RUN/log.jsonl   the log (see `log`)
 RUN/payloads/   the payloads of the messages
-RUN/judged/     the run in which a model judged the answers, if any
+RUN/judged/     the run in which a model judged the answers, if any; further ones are judged-2, judged-3, ...
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import hashlib
 import logging
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import count, takewhile
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -54,7 +55,7 @@ from sottovoce.runs.run_directory import LOG, Log, in_use, parsed, read
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
 JUDGED = "judged"
-"""The judge directory, in the run's directory; it is a run of its own."""
+"""The directory of a judge's first run, in the run's directory; also the measure that its verdicts are."""
 VERDICT_ID = re.compile(r"-?\d{1,16}:")
 """The beginning of a question's id in a judge's run: the seed of the discussion whose answer is judged."""
 Status = Literal["running", "done", "stopped"]
@@ -72,8 +73,8 @@ class Run:
         self.notes: list[str] = []
         """Remarks for the reader, e.g. that the log's last line was cut off."""
         self.status: Status = "running"
-        self.verdicts: dict[Key, float] = {}
-        """The verdicts of an LLM judge on the answers, 1 for right, if one was asked (see `analysis.scorers`)."""
+        self.verdicts: dict[str, dict[Key, float]] = {}
+        """The verdicts of LLM judges on the answers, 1 for right, by measure (see `analysis.scorers`)."""
         self.why = ""
         """The reason why it was stopped."""
         self._log: Log | None = None
@@ -297,12 +298,13 @@ class Run:
     def results(self) -> Results:
         """Return the result of each discussion that ended."""
         ended = {key: record for key, record in self.records.items() if record.status in ("done", "failed")}
-        return Results(self._with_verdict(key, record.result()) for key, record in ended.items())
+        return Results(self._with_verdicts(key, record.result()) for key, record in ended.items())
 
-    def _with_verdict(self, key: Key, result: Result) -> Result:
-        """Add the judge's verdict to a result; abstentions are wrong without asking it."""
-        said = self.verdicts.get(key, 0.0 if self.verdicts and result.abstained else None)
-        return result if said is None else replace(result, measures={**result.measures, "judged": said})
+    def _with_verdicts(self, key: Key, result: Result) -> Result:
+        """Add the judges' verdicts to a result; abstentions are wrong without asking them."""
+        said = {name: given.get(key, 0.0 if result.abstained else None) for name, given in self.verdicts.items()}
+        known = {name: verdict for name, verdict in said.items() if verdict is not None}
+        return replace(result, measures={**result.measures, **known})
 
     def card(self) -> JSON:
         """Return the card of a saved run: one page of JSON to publish with its figures.
@@ -371,9 +373,22 @@ def load_run(folder: Path | str) -> Run:
     if run.status == "running" and not in_use(folder):
         run.status = "stopped"
         run.close()
-    if (folder / JUDGED / LOG).exists():
-        run.verdicts = verdicts(load_run(folder / JUDGED))
+    judges = judge_runs(folder)
+    for judge in judges:
+        model, first = (each.manifest.settings["model"] for each in (judge, judges[0]))
+        measure = JUDGED if model == first else f"{JUDGED} by {', '.join(model)}"
+        run.verdicts.setdefault(measure, {}).update(verdicts(judge))
     return run
+
+
+def judge_runs(folder: Path) -> list[Run]:
+    """Return the runs in which models judged the answers of a run, in the order of their start."""
+    return list(map(load_run, takewhile(lambda place: (place / LOG).exists(), judge_folders(folder))))
+
+
+def judge_folders(folder: Path) -> Iterator[Path]:
+    """Yield the folders for judges' runs: a judge is asked about further answers in a run of its own."""
+    return (folder / (JUDGED if number == 1 else f"{JUDGED}-{number}") for number in count(1))
 
 
 def read_manifest(folder: Path) -> RunManifest:

@@ -101,7 +101,13 @@ def scored_again(run: Run, trust: Trust = NO_TRUST) -> tuple[Run, Mapping[Key, s
     again = Run(run.manifest, folder=run.folder)
     for line in lines:
         again.apply(discussions[line.of].line(line) if isinstance(line, StepLine) and line.of in discussions else line)
-    again.verdicts = run.verdicts
+    answers = [
+        {key: each.decision["answer"] for key, each in of.records.items() if each.decision} for of in (run, again)
+    ]
+    same = {key for key, answer in answers[0].items() if key in answers[1] and answer == answers[1][key]}
+    again.verdicts = {
+        judge: {key: verdict for key, verdict in given.items() if key in same} for judge, given in run.verdicts.items()
+    }
     return again, {key: reading.divergence for key, reading in discussions.items() if reading.divergence}
 
 

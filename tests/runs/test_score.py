@@ -97,6 +97,9 @@ def test_answers_that_another_version_read_otherwise_are_told_beside_those_of_to
         ["0", "agent_3", "20", "21"],
     ]
     assert "1 of 1 discussion read differently by this version; the log stays as it is" in out
+    run = load_run(tmp_path / "run")
+    run.verdicts = {"judged": dict.fromkeys(run.records, 0.0)}
+    assert scored_again(run)[0].verdicts == {"judged": {}}  # the judge saw another answer
 
 
 def test_a_discussion_that_would_ask_a_model_keeps_its_recorded_answers(
