@@ -155,6 +155,8 @@ def _row(name: str, content: Content, common: Content) -> Content:
         own = {key: value for key, value in content.items() if key not in ROW_KEYS}
         _check_names(own, [*kind.model_fields, *ROW_KEYS[1:]], "setting", "a row has no seed of its own")
         settings = kind.model_validate(named({**shared, **own}, kind.model_fields))
+        if "intervention" in own and not settings.watch:
+            raise UsageError("'intervention' needs a monitor that triggers, and there is none; add 'watch', or drop it")
         others = {key: content[key] for key in ("documents", "matched") if content.get(key) is not None}
         if "matched" in others and scheme_name != "self_consistency":
             raise UsageError(

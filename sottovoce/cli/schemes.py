@@ -55,8 +55,10 @@ def first_look(name: str, settings: Settings, options: QuestionOptions) -> tuple
     Otherwise they stay as they are. The third value is a line that says what the discussion shows, or empty.
 
     Raises:
-        UsageError: the default model was not trained on the prompts.
+        UsageError: the default model was not trained on the prompts, or an intervention is set and nothing is watched.
     """
+    if "intervention" in settings.model_fields_set and not settings.watch:
+        raise UsageError("--intervention needs a monitor that triggers, and there is none; add --watch, or drop it")
     check_trained(settings, typed())
     record, chosen = scheme_of(name), settings.model_fields_set
     if "model" in chosen or options.chosen or {*settings.names()} <= {*settings.human}:

@@ -97,6 +97,10 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
             "row 'a': unknown setting 'temprature'; did you mean 'temperature'?",
         ),
         (with_keys(against="alon"), "unknown row in 'against' 'alon'; did you mean 'alone'?"),
+        (
+            with_keys(rows={"a": {"scheme": "debate", "intervention": "again"}}),
+            "row 'a': 'intervention' needs a monitor that triggers, and there is none; add 'watch', or drop it",
+        ),
         (with_keys(rows={"a": {"rounds": 2}}), "row 'a': it has no scheme; choose from: "),
         (with_keys(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name is used for a folder"),
         (with_keys(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),
