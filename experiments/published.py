@@ -86,7 +86,11 @@ def _compare(
         return Compared(*names, printed, None, f"cannot be run: {table.missing[row]}")
     meaning, scale = table.metrics[metric], 100 if metric in table.percent else 1
     candidates = table.best_of.get(row, [row])
-    values = [listed for name in candidates if (listed := [*observed(meaning, name, runs)])]
+    values = [
+        [(clusters[question], value) for question, value in listed]
+        for name in candidates
+        if (listed := [*observed(meaning, name, runs)]) and (clusters := runs[name].clusters())
+    ]
     if not values:
         measured = any(name in runs for name in candidates)
         return Compared(*names, printed, None, f"{meaning!r} is not measured" if measured else "not run")

@@ -1,11 +1,11 @@
 """Monitor datasets from saved runs, and the evaluation of a monitor on held-out games against random baselines.
 
-A game is a question under a seed, a turn a round; a game failed if the decision's score is below 1. Rows cover what a
-monitor would see: of several attempts at an act the one that was acted on, no answer turns, and withdrawn messages as
-they were sent.
+A game is a question of a run under a seed, a turn a round; a game failed if the decision's score is below 1. Rows
+cover what a monitor would see: of several attempts at an act the one that was acted on, no answer turns, and withdrawn
+messages as they were sent.
 
 The gain is what one reset at each game's first trigger adds to the share of successes, if games succeed after a reset
-as often as they do on average (monitors.training). The interval of a difference is over games, with their share of
+as often as they do on average (monitors.training). The interval of a difference is over questions, with their share of
 successes taken as given; it needs the extra `eval`.
 """
 
@@ -29,6 +29,7 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import Decode
 from sottovoce.monitors.training import chances, equal_resets, game_gains
 from sottovoce.nodes.guard import Decoders, features_of_acts, finished
+from sottovoce.nodes.question import content_of, same_questions
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.run import Run
 
@@ -53,13 +54,20 @@ def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) ->
     """
     rows: list[Row] = []
     passed: Counter[str] = Counter()
-    for run in runs:
+    names = [f"{number}/{run.folder.name if run.folder else ''}" for number, run in enumerate(runs)]
+    contents = {
+        (name, id): content_of(one.question)
+        for name, run in zip(names, runs, strict=True)
+        for (id, _), one in run.records.items()
+    }
+    questions = same_questions(contents)
+    for name, run in zip(names, runs, strict=True):
         settings, store, decoders = run.manifest.own_settings(), run.store(), _decoders(run, trust)
         for (question, seed), record in run.records.items():
             if record.decision is None or (score := record.decision["score"]) is None:
                 passed["discussions without a score"] += 1
                 continue
-            game = f"{run.folder.name if run.folder else ''}/{question}/{seed}"
+            about = {"game": f"{name}/{question}/{seed}", "question": "/".join(questions[name, question])}
             done = finished(record.messages)
             measurable = [message for message in done if message.uncertainty is not None]
             judged = _groups(measurable, settings)
@@ -68,8 +76,7 @@ def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) ->
             for messages in judged:
                 role, turn = settings.role_of(messages[0].agent), messages[0].round
                 features = features_of_acts(messages, measure, store, decoders)
-                row = Row(game=game, turn=turn, role=role, features=features, failed=score < 1, measured=measure)
-                rows.append(row)
+                rows.append(Row(**about, turn=turn, role=role, features=features, failed=score < 1, measured=measure))
     if not rows:
         why = ", ".join(f"{n} {reason}" for reason, n in passed.items() if n) or "no discussion"
         raise UsageError(f"no turn is usable for training: found {why}; expected replies of local models, and targets")
@@ -177,7 +184,8 @@ def evaluate_monitor(monitor: Monitor, games: Games) -> MonitorEvaluation:
         own = monitor.fitted.random_threshold
         triggers.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
     differences = len(games) * game_gains(games.failed) * (above - by_chance)
-    return MonitorEvaluation(len(games), int(games.failed.sum()), triggers, paired_bootstrap(differences.tolist()))
+    difference = paired_bootstrap(differences.tolist(), games.question.tolist())
+    return MonitorEvaluation(len(games), int(games.failed.sum()), triggers, difference)
 
 
 def _resets(trigger: str, threshold: float, triggered: Floats, games: Games) -> Resets:

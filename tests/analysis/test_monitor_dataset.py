@@ -14,6 +14,7 @@ from sottovoce.graphs.react import ReAct
 from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.guard import features_of_acts
+from sottovoce.nodes.question import Question
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import run_all
@@ -50,10 +51,21 @@ def test_an_agent_is_as_unsure_as_the_least_sure_of_its_acts_and_a_group_as_the_
     assert [row.features for row in rows] == [features_of_acts(messages, TOP, store) for messages in looked]
 
 
-def held(folder: Path, watch: Any) -> Run:
+def test_a_question_under_any_id_is_one_question_and_a_game_in_each_run(tmp_path: Path) -> None:
+    """Runs in folders of one name, such as two experiments' rows, had one game: "6 turns of 1 game"."""
+    ids = {"a": "q", "b": "q", "c": "r"}
+    runs = [held(tmp_path / place / "run", None, {**QUESTION, "id": id}) for place, id in ids.items()]
+
+    rows, _ = collected(runs, TOP)
+
+    assert {row.game for row in rows} == {"0/run/q/0", "1/run/q/0", "2/run/r/0"}
+    assert {row.question for row in rows} == {"0/run/q"}
+
+
+def held(folder: Path, watch: Any, question: Question = QUESTION) -> Run:
     """A relay whose first step takes two calls, the first of which is unsure."""
     settings, model = ReAct(agents=2), Unsure(replies=STEPS)
-    run = Run.start(new_manifest("react", settings, [QUESTION], [0], models=model), [QUESTION], folder)
+    run = Run.start(new_manifest("react", settings, [question], [0], models=model), [question], folder)
     run_all(run, settings, run.store(), models=model, watch=watch)
     return run
 
