@@ -273,8 +273,7 @@ def lacks_answer(question: Question) -> Validate:
     """Return the check that says what a reply lacks if it neither states an answer nor calls it unknown."""
 
     def validate(message: Message) -> str:
-        is_stated = kinds.reading(message, question).answer is not None
-        is_stated = is_stated or kinds.declines(message.whole_text, question)
+        is_stated = kinds.reading(message, question).answer or kinds.declines(message.whole_text, question)
         return "" if is_stated else f"it holds no {kinds.KINDS[kinds.kind_of(question)].words}"
 
     return validate

@@ -115,8 +115,3 @@ def is_upheld(behind: str) -> bool:
         return True
     clause = re.split(r"[,;:(.!\n\u2013\u2014]", behind[:BEHIND].lstrip("*_$})] "), maxsplit=1)[0]
     return not (DENIED_BEHIND.search(clause) or CONDITION.search(clause) or REMARK.match(behind[:BEHIND]))
-
-
-def is_conditional(said: str) -> bool:
-    """Return whether a statement's own words set a condition: "18, if all seats are meant"."""
-    return bool(CONDITION.search(SENTENCE_END.split(said[:BEHIND])[0]))

@@ -79,8 +79,12 @@ def read_objects(text: str, names: Sequence[str], may_be_empty: Sequence[str] = 
         wrapped = {} if outer.keys() & wanted.values() else outer
         inner = [each for key, each in wrapped.items() if isinstance(each, dict) and not re.search("agent|other", key)]
         for fields in inner or [outer]:
-            keys = {name: [key for key in fields if _is_key(key, plain)] for name, plain in wanted.items()}
-            given = {name: fields[found[0]] for name, found in keys.items() if found}
+            given = {  # a key may be the beginning of a name: "confidence" of "confidence_level"
+                name: fields[key]
+                for name, plain in wanted.items()
+                for key in fields
+                if key == plain or (len(key) > 5 and plain.startswith(key) and plain not in fields)
+            }
             texts = {name: _text(value) for name, value in given.items() if not isinstance(value, dict)}
             values = {name: text for name, text in texts.items() if text or name in may_be_empty}
             missing = {name: "is empty" if name in texts else "is missing" for name in names if name not in values}
@@ -123,11 +127,6 @@ def _fields(pairs: Sequence[tuple[str, JSONValue]]) -> JSON:
     if any(stated.setdefault(key, value) != value for key, value in pairs):
         raise ValueError("two values of one field")
     return {_plain(key): value for key, value in pairs}
-
-
-def _is_key(key: str, name: str) -> bool:
-    """Return whether a key is a field's name, or the beginning of it: "confidence" for "confidence_level"."""
-    return key == name or (len(key) > 5 and name.startswith(key))
 
 
 def _text(value: JSONValue) -> str:

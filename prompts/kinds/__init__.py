@@ -36,7 +36,6 @@ from sottovoce.prompts.kinds.marks import (
     TOOL_CALL,
     How,
     Mark,
-    box_in,
     marks,
     own_boxes,
     plain,
@@ -150,8 +149,8 @@ def read_field(field: str, question: Mapping[str, Any]) -> str | None:  # Any: s
     if normalise(field) == normalise(placeholder(question)):
         return None
     said = plain(" ".join(field.split()))
-    stated = box_in(said)
-    return KINDS[kind_of(question)].read(said if stated is None else stated, question.get("choices") or []) or None
+    stated = [box.text for box in own_boxes(said)] or [said]
+    return KINDS[kind_of(question)].read(stated[-1], question.get("choices") or []) or None
 
 
 def same(left: str | None, right: str | None, kind: str) -> bool:

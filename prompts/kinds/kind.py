@@ -193,6 +193,5 @@ def names(part: str, text: str) -> bool:
     if not inner or not inside or (len(pieces) > 2 and "," not in part):
         return False
     is_owner = re.search(rf"{re.escape(part.strip())}['\u2019]s\b", text, re.IGNORECASE)
-    return not (
-        OTHERWISE.search(before) or DOUBTFUL.search(text) or re.search(r"\b(?:or|and|nor|&)\b", behind) or is_owner
-    )
+    is_other = OTHERWISE.search(before) or re.search(r"\b(?:or|and|nor|&)\b", behind) or DOUBTFUL.search(text)
+    return not (is_other or is_owner)

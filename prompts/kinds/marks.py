@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Literal
 
-from sottovoce.prompts.own import is_conditional, is_own, is_upheld
+from sottovoce.prompts.own import BEHIND, CONDITION, SENTENCE_END, is_own, is_upheld
 
 How = Literal["marked", "boxed", "bare", "asked"]
 """By words ("Answer: X"); in a box, field or brackets; as a reply that is only the answer; or by an answer turn."""
@@ -124,7 +124,9 @@ def marks(text: str, nouns: str = "answer") -> list[Mark]:
     stated = []
     for mark in ordered:
         inner = [at for at in boxed if mark.at < at <= mark.at + len(mark.text)]
-        if not inner and not BLANK.fullmatch(said := CITED.sub("", mark.text)) and not is_conditional(said):
+        said = CITED.sub("", mark.text)
+        is_conditional = CONDITION.search(SENTENCE_END.split(said[:BEHIND])[0])
+        if not inner and not is_conditional and not BLANK.fullmatch(said):
             stated.append(Mark(mark.at, said, mark.how, mark.is_line, mark.is_final))
     end = None if stated else AT_END.search(text, max(0, len(text) - WIDTH))
     if end is None or not is_own(text, end.start(1 if end[1] else 2)) or BLANK.fullmatch(end[1] or end[2]):
@@ -175,12 +177,6 @@ def _patterns(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
         rf"{noun}{to_what}(?:\s{{0,9}}[:=]|{verb})[ \t]{{0,9}}[:=]?[ \t]{{0,9}}"
     )
     return re.compile(line, re.IGNORECASE | re.MULTILINE), re.compile(words, re.IGNORECASE | re.MULTILINE)
-
-
-def box_in(text: str) -> str | None:
-    """Return the content of the last box of a text; None without one."""
-    last = [*BOX.finditer(text)][-1:]
-    return _inside(text[last[0].end() :][:1000]) if last else None
 
 
 def _inside(text: str) -> str:

@@ -146,14 +146,11 @@ def value_of(side: str) -> str | None:
     is_another = SCALED.match(behind) or CHANGES.search(behind) or VERB.search(behind)
     if is_another or not BEFORE.fullmatch(before) or not BEHIND.fullmatch(behind):
         return ""
-    return canonical(figure_value(number) if number.re is FIGURE else fraction_value(number)) or ""
-
-
-def fraction_value(fraction: re.Match[str]) -> Fraction | None:
-    """Return the value of a match of `FRACTION`; None for a zero below the line."""
-    below = Fraction(fraction["below"])
-    value = Fraction(fraction["whole"] or 0) + Fraction(fraction["above"]) / below if below else None
-    return -value if value and fraction["sign"] else value
+    if number.re is FIGURE:
+        return canonical(figure_value(number)) or ""
+    above, below = Fraction(number["above"]), Fraction(number["below"])
+    amount = Fraction(number["whole"] or 0) + above / below if below else None
+    return canonical(-amount if amount and number["sign"] else amount) or ""
 
 
 def figure_value(figure: re.Match[str]) -> Fraction:

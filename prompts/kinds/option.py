@@ -91,22 +91,16 @@ def exact(said: str, choices: Choices) -> str | None:
     if match and (letter := match[1].upper()) in _letters(choices):
         rest, is_marked = said[match.end() :], re.search(r"[).:]", match[0][match.start(1) - match.start() :])
         inner = rest.strip(" ()[]\"'=")
-        if choices and any(_is_choice(each, choices, letter) for each in (rest, inner, first(inner), affirmed(inner))):
+        own = bare(choices)[string.ascii_uppercase.index(letter)] if choices else rest
+        if choices and _key(own) in {_key(each) for each in (rest, inner, first(inner), affirmed(inner))}:
             return letter
         if is_marked:
             others = {letter_of(each, choices) for each in (inner, affirmed(inner))} - {None}
-            own = bare(choices)[string.ascii_uppercase.index(letter)] if choices else rest
             is_other = others or VERB.search(rest) or OTHERWISE.search(rest) or not {*key(rest)} & {*key(own)}
             return letter if not is_other else "" if others else None
     if letter := letter_of(said, choices):
         return letter
     return behind[1] if behind and letter_of(said[: behind.start()], choices) == behind[1] else None
-
-
-def _is_choice(text: str, choices: Choices, letter: str) -> bool:
-    """Return whether a text is a choice's, also where another choice has the same words."""
-    place = string.ascii_uppercase.index(letter)
-    return place < len(choices) and bool(_key(text)) and _key(text) == _key(bare(choices)[place])
 
 
 def _letters(choices: Choices) -> str:

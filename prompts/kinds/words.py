@@ -166,16 +166,13 @@ def read_text(said: str, choices: Choices) -> str | None:
         return ""
     stated = stated if inner else SOURCE.sub("", stated)
     items = [line.strip() for line in stated.split("\n") if line.strip()]
-    phrase = _ended(", ".join(item.rstrip(".,;") if len(items) > 1 else item for item in items).strip(QUOTES))
+    joined = ", ".join(item.rstrip(".,;") if len(items) > 1 else item for item in items).strip(QUOTES)
+    phrase = joined.rstrip(" .,;:!\u3002").rstrip(QUOTES.replace("'", ""))
+    if re.search(r"\b[A-Z]\.[A-Z]\Z", phrase) and joined[len(phrase) : len(phrase) + 1] == ".":
+        phrase += "."  # of "U.S." and "J. R. R."
     if (BLANK.fullmatch(phrase) and not re.search(r"[+#]", phrase)) or ABOUT.match(phrase):
         return None
     return "" if len(phrase.split()) > LONGEST and VERB.search(phrase) else phrase
-
-
-def _ended(phrase: str) -> str:
-    """Return a phrase without its final punctuation; the dots of "J. R. R." and "U.S." stay."""
-    bare = phrase.rstrip(" .,;:!\u3002").rstrip(QUOTES.replace("'", ""))
-    return bare + "." if re.search(r"\b[A-Z]\.[A-Z]\Z", bare) and phrase[len(bare) : len(bare) + 1] == "." else bare
 
 
 def same(left: str, right: str) -> bool:
