@@ -138,7 +138,9 @@ def test_games_of_one_question_are_on_one_side(tmp_path: Path) -> None:
         trained = train(read_rows(tmp_path / "rows.jsonl"), None, Training(features=list(FULL), degree=5))
         gains.append(trained.validated.mean())
 
-    parts = [{name.split("/")[0] for name in part.names} for part in (trained.split.fitted, trained.split.choosing)]
+    parts = [
+        {str(name).split("/")[0] for name in part.names} for part in (trained.split.fitted, trained.split.choosing)
+    ]
     assert [*map(len, parts)] == [42, 18] and not parts[0] & parts[1]
     assert trained.split.fitted.question.tolist() == [n for n in range(42) for _ in range(5)]
     assert np.mean(gains) < 0.03
