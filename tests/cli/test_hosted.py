@@ -189,8 +189,10 @@ def test_what_a_server_refuses_is_left_out_and_noted_once_in_a_run(
         answer = together(call, "reconcile", [MINI], tmp_path, "--agents", 2, "--temperature", 0.5)
 
     notes = [note for message in load_run(tmp_path / "run").only.messages for note in message.notes]
-    assert answer.code == 0 and not any({"temperature", "response_format"} & {*asked} for asked in choosy.asked[-2:])
-    assert sorted(note for note in notes if "refuses" in note) == [  # both agents of the first round may be refused
+    refused = [asked for asked in choosy.asked if {"temperature", "response_format"} & {*asked}]
+    # Both agents of the first round may be refused twice, in any order; nothing is sent in vain after that.
+    assert answer.code == 0 and len(refused) <= 4 and len(choosy.asked) >= len(refused) + 2
+    assert sorted(note for note in notes if "refuses" in note) == [
         "its server refuses `response_format`, which is left out from now on",
         "its server refuses `temperature`, which is left out from now on",
     ]
