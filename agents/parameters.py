@@ -50,7 +50,7 @@ class Refused:
     unreasoned: set[str] = field(default_factory=set)
     """The models whose servers named no reason for the end of a whole reply."""
     thinkers: dict[str, Thinker] = field(default_factory=dict)
-    """What is known about the thoughts of each model."""
+    """Knowledge about the thoughts of each model."""
     _lock: Untyped = field(default_factory=Lock, repr=False)
 
     def thinker(self, model: BaseChatModel) -> Thinker:

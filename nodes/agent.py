@@ -41,7 +41,7 @@ class Agent:
     model: BaseChatModel
     prompts: Prompts
     refused: Refused = field(repr=False)
-    """What the run knows about hosted models: refused parameters, and thoughts."""
+    """Knowledge of the run about hosted models: refused parameters, and thoughts."""
     run_store: Unimported = None
     person: str = ""
     """The reason that a person plays the agent; empty if its model does."""

@@ -111,7 +111,7 @@ DOUBTFUL = re.compile(
     r"|\A\W*(?:Maybe|Perhaps|Possibly|Probably|Anyone|Anything|Hardly|Partially)\b"
     r"|[^\W\d]-ish\b|\?\W*\Z|\s/\s(?!\d)|[\"\u201d] (?:is|was|are|were)\b|[\u2717\u274c]|\((?:no|or|rather|wait)\b"
 )
-"""What makes a statement several ones, another's, denied, or one with a reserve."""
+"""Signs in a statement of several answers, of another agent, of a denial or of a reserve."""
 ABOUT = re.compile(
     r"[\W_]{0,20}(?:correct|right|wrong|incorrect|clear|obvious|reasonable|simple|easy|as follows|below|above|found"
     r"|given|based|the same|unchanged|as before|determined|straightforward|indeed|therefore|that it|that the"

@@ -58,7 +58,7 @@ BOX = re.compile(r"\\f?box(?:ed)?\s?\{")
 ITEM = re.compile(r"^\s{0,80}(?:[-*\u2022\u2013+]|\d{1,2}[.)])\s+(?=\S)")
 """The dash or counter of an item in a list."""
 MINUS = re.compile(r"\s{0,9}[-\u2013]\s?[$\u20ac\u00a3\u00a5\u20b9]?\s?\.?\d")
-"""What may be a negative number as well as an item."""
+"""A negative number, or an item of a list."""
 CORRECTED = re.compile(
     r"(?:[.!?]\s|\n)\W{0,9}(?:(?:oh|hmm|no|but|so),?\s)?(?:no(?=[,:])|wait|actually|hold on|oops|correction|hmm|edit:"
     r"|update:|scratch that|strike that|my bad|let me (?:re\w+|check|verify|double)|on (?:second|further) thought"
@@ -92,7 +92,7 @@ class Mark:
     is_line: bool = False
     """Whether it is a line that begins with "Answer:", which has an answer or nothing."""
     is_final: bool = False
-    """Whether it calls itself the final or corrected answer."""
+    """True if it calls itself the final or corrected answer."""
 
 
 @lru_cache(maxsize=256)  # a reply is parsed several times
