@@ -50,7 +50,7 @@ DENIED_BEHIND = re.compile(
     r"|trap|off by|too|would|could|might|says?|said|when|false)\b|n't\b|[\u2717\u274c?]",
     re.IGNORECASE,
 )
-"""What turns a statement before it into that of another, or denies it: "is what agent 2 got", "would be wrong"."""
+"""Words behind a statement that deny it or give it to another: "is what agent 2 got", "would be wrong"."""
 REMARK = re.compile(rf"\W{{0,9}}\((?:\W|\b(?:{SPEAKER}|\d+|wrong|rejected|no|not|mine)\b){{1,9}}\)", re.IGNORECASE)
 """A remark in brackets that does nothing else: "(agent 2)", "(wrong!)"."""
 HEADER = re.compile(

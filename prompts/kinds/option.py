@@ -29,7 +29,7 @@ PLACE = re.compile(r"\W*(?:option|choice)\s(\d{1,2})\W*", re.IGNORECASE)
 BEHIND = re.compile(r"\s\(?([A-Z])\)?[.*]*\Z")
 ENDED = re.compile(r"\W{0,9}[A-Z]\)?\.(?=\s\W?\w+\W?\s)")
 UPHELD = re.compile(r"[^\w?]*(?:is (?:the )?(?:\w+ )?(?:right|correct|best|true)\b[^?\n]*)?", re.IGNORECASE)
-"""What may follow a letter: that it is right."""
+"""Words behind a letter that say that it is right."""
 LETTER = re.compile(rf"(?<![{_LATIN}'.])\(?([A-Z])\)?(?![{_LATIN}'])(?!\.\s?[A-Z]\b)")
 
 
