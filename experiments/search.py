@@ -15,6 +15,7 @@ import shutil
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -25,7 +26,7 @@ from sottovoce.core.files import check_folder, write
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.runner import RowRunner
 from sottovoce.nodes.context import Models, made_from
-from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.question import Question, content_of, question_id, same_questions
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.measures import answer_measures
@@ -52,7 +53,14 @@ class Search:
         if nameless := [question for question in row.questions if "target" not in question and "game" not in question]:
             wrong = f"question {question_id(nameless[0])!r} has no target, so trials cannot be ranked; drop it"
             raise UsageError(wrong)
-        self.folder, self.row = folder, row
+        first = same_questions({question_id(each): content_of(each) for each in row.questions})
+        self.copies: dict[str, list[Question]] = {name: [] for name in first.values()}
+        """The questions by their clusters: those of one content have several ids."""
+        for question in row.questions:
+            self.copies[first[question_id(question)]].append(question)
+        self.clusters = [name for name, alike in self.copies.items() for _ in alike]
+        """The cluster of each score of a trial."""
+        self.folder, self.row = folder, replace(row, questions=[*chain(*self.copies.values())])
         self._runner = RowRunner(folder / "runs", limits, show, models)
 
     def ask(self, name: str, questions: Sequence[Question], **settings: object) -> list[DiscussionRecord]:
@@ -132,7 +140,7 @@ def layers(search: Search, *, halving: bool) -> Untyped:
     Raises:
         UsageError: the agents have no common number of layers, or a model's layers cannot be reached.
     """
-    optuna, questions = _optuna(), search.row.questions
+    optuna, questions = _optuna(), [*search.copies.values()]
     count, usual = _layers(search.row.settings)
     order = sorted(range(count - 1), key=lambda layer: (abs(layer - usual[0]), layer))  # the likeliest first
     ends = sorted({max(1, len(questions) // part) for part in PARTS}) if halving else [len(questions)]
@@ -140,14 +148,14 @@ def layers(search: Search, *, halving: bool) -> Untyped:
     def run(trial: Untyped) -> float:
         layer, scores, parts = trial.suggest_int("layer", 0, count - 2), list[float](), list[tuple[float, float]]()
         for start, end in zip([0, *ends], ends, strict=False):
-            for record in search.ask(f"layer-{layer}-to-{end}", questions[start:end], layers=(layer,)):
+            for record in search.ask(f"layer-{layer}-to-{end}", [*chain(*questions[start:end])], layers=(layer,)):
                 score, halves = _scored(record)
                 scores.append(score)
                 parts += [halves] if halves else []
             trial.set_user_attr("scores", scores)
             trial.set_user_attr("parts", parts)
             trial.report(fmean(scores), end)
-            if trial.should_prune():
+            if end < ends[-1] and trial.should_prune():
                 raise optuna.TrialPruned
         return fmean(scores)
 

@@ -196,8 +196,7 @@ def notes(experiment: Experiment) -> Iterator[str]:
 def layers(options: LayersOptions, settings: Settings, questions: QuestionOptions, limits: Limits) -> None:
     """Find the best layer for SDE in a model, by trying all or by successive halving; resumable."""
     from sottovoce.cli.run_screen import shown_row
-    from sottovoce.experiments.search import Search
-    from sottovoce.experiments.search import layers as search_layers
+    from sottovoce.experiments import search as searches
 
     values = {name: getattr(settings, name) for name in settings.model_fields_set}
     if values.get("layers"):
@@ -207,49 +206,49 @@ def layers(options: LayersOptions, settings: Settings, questions: QuestionOption
     values |= options.model_dump(include={"agents", "rounds"}, exclude_none=True)
     row = _prepared(options.scheme, scheme_named(options.scheme).settings.model_validate(values), questions)
     with resumable(f"all messages are saved in {str(options.save)!r}"):
-        search = Search(options.save, row, limits, shown_row)
-        study = search_layers(search, halving=options.halving)
+        search = searches.Search(options.save, row, limits, shown_row)
+        study = searches.layers(search, halving=options.halving)
     ranked = sorted(study.trials, key=lambda trial: (-len(trial.user_attrs["scores"]), -trial.value))
     asked = sum(len(trial.user_attrs["scores"]) for trial in ranked)
     share_of_all = asked / len(ranked) / len(row.questions)
-    best = [str(trial.params["layer"]) for trial in ranked if trial.value == ranked[0].value]
-    lines = [table(LAYERS, map(_layer_cells, ranked)), "", f"{asked:,} discussions, {share_of_all:.0%} of all"]
-    show("\n".join([*lines, *_ties(best), f"use it with `--layers {ranked[0].params['layer']}`"]))
+    cells = (_layer_cells(trial, search.clusters) for trial in ranked)
+    lines = [table(LAYERS, cells), "", f"{asked:,} discussions, {share_of_all:.0%} of all"]
+    show("\n".join([*lines, *_ties(study), f"use it with `--layers {study.best_params['layer']}`"]))
     say(f"saved in {one_line(str(options.save))}")
 
 
-def _layer_cells(trial: Untyped) -> list[str]:
+def _layer_cells(trial: Untyped, clusters: Sequence[str]) -> list[str]:
     scores, parts = trial.user_attrs["scores"], trial.user_attrs["parts"]
-    score = mean(scores)
+    score, asked = mean(scores, clusters[: len(scores)], shares=not parts), len({*clusters[: len(scores)]})
     halves = [figure(sum(half) / len(half)) for half in zip(*parts, strict=True)] or ["", ""]
-    return [str(trial.params["layer"]), str(len(scores)), figure(score.value), interval(score.low, score.high), *halves]
+    return [_chosen(trial), str(asked), figure(score.value), interval(score.low, score.high), *halves]
 
 
 def tune(scheme: str, settings: Settings, questions: QuestionOptions, options: TuneOptions, limits: Limits) -> None:
     """Search the temperatures of the agents that discuss, and print the best."""
     from sottovoce.cli.run_screen import shown_row
-    from sottovoce.experiments.search import Search
-    from sottovoce.experiments.search import tune as search_temperatures
+    from sottovoce.experiments import search as searches
 
     row = _prepared(scheme, settings, questions)
     with resumable(f"all messages are saved in {str(options.save)!r}"):
-        search = Search(options.save, row, limits, shown_row)
-        study = search_temperatures(search, options.from_, options.to, options.grid, options.trials)
+        search = searches.Search(options.save, row, limits, shown_row)
+        study = searches.tune(search, options.from_, options.to, options.grid, options.trials)
     ranked = sorted(study.trials, key=lambda trial: -trial.value)
-    rows = ([_temperatures(each), *share_cells(share(each.user_attrs["scores"]))] for each in ranked[:LISTED])
-    lines = [table(TRIALS, rows), ""]
+    scores = ((trial, share(trial.user_attrs["scores"], search.clusters)) for trial in ranked[:LISTED])
+    lines = [table(TRIALS, ([_chosen(trial), *share_cells(score)] for trial, score in scores)), ""]
     lines.append("the best of many trials looks better than it is; test it on questions that no trial saw")
-    names = [_temperatures(trial) for trial in ranked if trial.value == ranked[0].value]
     use = " ".join(f"--temperature {value:g}" for value in study.best_params.values())
-    show("\n".join([*lines, *_ties(names), f"use it with `{use}`"]))
+    show("\n".join([*lines, *_ties(study), f"use it with `{use}`"]))
     say(f"saved in {one_line(str(options.save))}")
 
 
-def _temperatures(trial: Untyped) -> str:
+def _chosen(trial: Untyped) -> str:
+    """Return a trial's layer or temperatures."""
     return ", ".join(f"{value:g}" for value in trial.params.values())
 
 
-def _ties(best: Sequence[str]) -> list[str]:
+def _ties(study: Untyped) -> list[str]:
+    best = dict.fromkeys(map(_chosen, study.best_trials))  # none of those that halving stopped
     return [f"equally good on these questions: {'; '.join(best)}"] if len(best) > 1 else []
 
 

@@ -71,7 +71,7 @@ def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) 
     assert answer.err.endswith("to run the row again, or give another folder (--save)\n")
 
 
-FAST = ("--rounds", 1, "--max-tokens", 4, "--answer-turn", "off", "--sample", "arithmetic")
+FAST = ("--rounds", 1, "--max-tokens", 4, "--answer-turn", "off")
 
 
 @pytest.fixture(scope="session")
@@ -82,26 +82,34 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_layers_are_ranked_and_ranked_again(call: Call, deep: Path, tmp_path: Path) -> None:
-    asked = ("experiment", "layers", "--scheme", "debate", "--model", deep, *FAST, "--limit", 8, "--halving", "--save")
-    first = call(*asked, tmp_path / "kept")
-    again = call(*asked, tmp_path / "kept")
+@pytest.fixture
+def copies(tmp_path: Path) -> Path:
+    """A file of two questions under eight ids."""
+    rows = [f'{{"id": "{n}", "question": "What is {n % 2} + 1?", "target": "{n % 2 + 1}"}}' for n in range(8)]
+    (tmp_path / "copies.jsonl").write_text("\n".join(rows))
+    return tmp_path / "copies.jsonl"
+
+
+def test_layers_are_ranked_and_ranked_again(call: Call, deep: Path, copies: Path, tmp_path: Path) -> None:
+    asked = ("--scheme", "debate", "--model", deep, *FAST, "--questions", copies, "--halving", "--save")
+    first = call("experiment", "layers", *asked, tmp_path / "kept")
+    again = call("experiment", "layers", *asked, tmp_path / "kept")
 
     assert (first.code, again.code) == (0, 0) and again.out == first.out, first.err
     assert first.out.startswith(
-        "| layer | questions | score | 95 % | EM | F1 |\n|---|---|---|---|---|---|\n| 2 | 8 | 0 |"
+        "| layer | questions | score | 95 % | EM | F1 |\n|---|---|---|---|---|---|\n| 2 | 2 | 0 | 0 to 0.658 |"
     )
     assert "equally good on these questions: 2" in first.out and "use it with `--layers 2`" in first.out
     assert {path.name for path in (tmp_path / "kept").iterdir()} == {"runs", "trials.csv", "trials.svg"}
 
 
-def test_temperatures_are_tuned(call: Call, models: Models, tmp_path: Path) -> None:
-    asked = ("debate", "--model", models.tiny, *FAST, "--limit", 2, "--trials", 1)
+def test_temperatures_are_tuned(call: Call, models: Models, copies: Path, tmp_path: Path) -> None:
+    asked = ("debate", "--model", models.tiny, *FAST, "--questions", copies, "--trials", 1)
     answer = call("experiment", "tune", *asked, "--save", tmp_path / "kept")
 
     assert answer.code == 0
     lines = answer.out.splitlines()
-    assert lines[0] == "| temperatures | score | 95 % |"
+    assert lines[0] == "| temperatures | score | 95 % |" and lines[2].endswith(" | 0.0% | 0.0% to 65.8% |")
     assert lines[4].startswith("the best of many trials looks better than it is")
     assert lines[5].startswith("use it with `--temperature ") and lines[6] == f"saved in {tmp_path / 'kept'}"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -100,31 +102,40 @@ def test_another_folder_is_refused(tmp_path: Path) -> None:
         tuned(tmp_path / "other")
 
 
-class Scripted:
-    """A search whose layers score by themselves: the best one 1, others little."""
+class Scripted(Search):
+    """A search whose layers score by themselves, by the layer and the place of the question."""
 
-    def __init__(self, best: int) -> None:
-        self.best, self.asked = best, dict[int, list[Question]]()
-        self.row = Row("", "debate", scheme("debate").settings(), questions(160, 0), [0], None)
+    def __init__(self, asked: list[Question]) -> None:
+        super().__init__(Path("none"), replace(row(), questions=asked))
+        self.asked = defaultdict[int, list[Question]](list)
 
-    def ask(self, name: str, asked: Sequence[Question], layers: tuple[int]) -> list[Any]:
-        self.asked.setdefault(layers[0], []).extend(asked)
-        return [(layers[0], place) for place, _ in enumerate(asked)]
+    def ask(self, name: str, questions: Sequence[Question], **settings: Any) -> list[Any]:
+        (layer,) = settings["layers"]
+        self.asked[layer] += questions
+        return [(layer, place) for place in range(len(self.asked[layer]) - len(questions), len(self.asked[layer]))]
 
     def optimize(self, study: Any, objective: Any, trials: int) -> Any:
         study.optimize(objective, n_trials=trials)
         return study
 
 
-def test_halving_asks_fewer_questions_and_finds_a_clearly_better_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    for best in (0, 5, 11):
-        search: Any = Scripted(best)
-        monkeypatch.setattr(searches, "_layers", lambda settings: (13, (6,)))
-        monkeypatch.setattr(
-            searches, "_scored", lambda each, best=best: (1.0 if each[0] == best else each[0] / 50, None)
-        )
+@pytest.fixture
+def halved(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Halving among 12 layers, the seventh first, that score as a function says."""
 
-        study = layers(search, halving=True)
+    def halve(search: Scripted, score: Callable[[int, int], float]) -> Any:
+        monkeypatch.setattr(searches, "_layers", lambda settings: (13, (6,)))
+        monkeypatch.setattr(searches, "_scored", lambda each: (score(*each), None))
+        return layers(search, halving=True)
+
+    return halve
+
+
+def test_halving_asks_fewer_questions_and_finds_a_clearly_better_layer(halved: Callable[..., Any]) -> None:
+    for best in (0, 5, 11):
+        search = Scripted(questions(160, 0))
+
+        study = halved(search, lambda layer, place, best=best: 1.0 if layer == best else layer / 50)
 
         ranked = max(study.trials, key=lambda trial: (len(trial.user_attrs["scores"]), trial.value))
         assert ranked.params["layer"] == best
@@ -132,3 +143,24 @@ def test_halving_asks_fewer_questions_and_finds_a_clearly_better_layer(monkeypat
         counts = [len(asked) for asked in search.asked.values()]
         assert sum(counts) < 0.7 * 12 * 160 and min(counts) == 10 and search.asked[best] == search.row.questions
         assert fmean(study.best_trial.user_attrs["scores"]) == study.best_value
+
+
+def test_a_score_of_few_questions_is_not_compared_with_one_of_all(halved: Callable[..., Any]) -> None:
+    """Two layers begin with 1 and end with 1/8 and 1/16 of all; the others have 1/8 from the start, and are stopped."""
+    right = {6: {*range(10), *range(150, 160)}, 0: {*range(10)}}
+
+    study = halved(Scripted(questions(160, 0)), lambda layer, at: at in right[layer] if layer in right else 1 / 8)
+
+    whole = {trial.params["layer"]: trial.value for trial in study.trials if trial.state.name == "COMPLETE"}
+    assert whole == {6: 1 / 8, 0: 1 / 16} and {trial.value for trial in study.trials[1:-1]} == {1 / 8}
+    assert [trial.params["layer"] for trial in study.best_trials] == [6]
+
+
+def test_halving_takes_parts_of_questions_whatever_their_ids(halved: Callable[..., Any]) -> None:
+    copies: list[Question] = [{**each, "id": f"{n}-{each['id']}"} for n in range(5) for each in questions(16, 0)]
+    search = Scripted(copies)
+
+    halved(search, lambda layer, place: float(layer == 6))
+
+    assert [len({each["question"] for each in search.asked[at]}) for at in (6, 5)] == [16, 1]
+    assert [len(search.asked[at]) for at in (6, 5)] == [80, 5] and [*Counter(search.clusters).values()] == [5] * 16
