@@ -357,6 +357,7 @@ def load_run(folder: Path | str) -> Run:
     """
     folder = Path(folder)
     manifest = read_manifest(folder)  # first: lines of another version may look damaged
+    written = in_use(folder)  # before it is read: its writer may end meanwhile
     lines, _, cut = read(folder)
     run = Run(manifest, folder=folder)
     run.lines = len(lines)
@@ -368,10 +369,10 @@ def load_run(folder: Path | str) -> Run:
         except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
             raise damaged(folder, number, f"it does not fit the lines before it ({shown(str(error))})") from error
     run.notes += manifest.missing()
-    if cut:
-        run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it recorded is run again")
-    if run.status == "running" and not in_use(folder):
-        run.status = "stopped"
+    if (cut or run.status == "running") and not (written or in_use(folder)):
+        if cut:
+            run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it recorded is run again")
+        run.status = "stopped" if run.status == "running" else run.status
         run.close()
     judges = judge_runs(folder)
     for judge in judges:

@@ -87,6 +87,18 @@ def test_a_line_that_was_cut_off_is_said_and_done_again(stopped: Path) -> None:
     assert load_run(stopped).notes == []
 
 
+def test_a_line_that_is_being_written_is_not_cut_off(stopped: Path) -> None:
+    writer = Log(stopped)
+    with (stopped / "log.jsonl").open("ab") as log:
+        log.write(b'{"line":"step","of":["su')
+    try:
+        run = load_run(stopped)
+        assert (run.status, run.notes) == ("running", []) and len(run.only.messages) == 4
+    finally:
+        writer.close()
+    assert load_run(stopped).notes == ["the last line of the log was cut off (24 bytes); what it recorded is run again"]
+
+
 def test_another_process_is_refused_in_one_line(stopped: Path) -> None:
     holding = Log(stopped)
     try:
