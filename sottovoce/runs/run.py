@@ -56,7 +56,7 @@ LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
 JUDGED = "judged"
 """The directory of a judge's first run, in the run's directory; also the measure that its verdicts are."""
-VERDICT_ID = re.compile(r"-?\d{1,16}:")
+VERDICT_ID = re.compile(r"(-?\d{1,16}):")
 """The beginning of a question's id in a judge's run: the seed of the discussion whose answer is judged."""
 Status = Literal["running", "done", "stopped"]
 Observer = Callable[[DiscussionRecord, Event], None]
@@ -414,25 +414,19 @@ def read_manifest(folder: Path) -> RunManifest:
 
 def verdicts(judge_run: Run) -> dict[Key, float]:
     """Return the verdicts that could be read from a judge's replies, 1 for right, by the judged discussion."""
-    said = {name: each.decision["answer"] for (name, _), each in judge_run.records.items() if each.decision}
-    for name in said:
-        if not VERDICT_ID.match(name):
+    said = dict[Key, float]()
+    for (name, _), record in judge_run.records.items():
+        if record.decision is None:
+            continue
+        if (of := VERDICT_ID.match(name)) is None:
             raise RecordError(
                 f"run {str(judge_run.folder)!r} is damaged: {name!r} is not the id of an answer; judge the run again"
             )
-    return {judged_discussion(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
+        if (answer := record.decision["answer"]) is not None:
+            said[name[of.end() :], int(of[1])] = float(answer == "yes")
+    return said
 
 
 def verdict_id(key: Key) -> str:
-    """Return the id of the question that asks a judge whether a discussion's answer is right.
-
-    >>> judged_discussion(verdict_id(("a:b", 3)))
-    ('a:b', 3)
-    """
+    """Return the id of the question that asks a judge whether a discussion's answer is right."""
     return f"{key[1]}:{key[0]}"
-
-
-def judged_discussion(name: str) -> Key:
-    """Return the discussion that a verdict is about."""
-    seed, _, question = name.partition(":")
-    return question, int(seed)

@@ -101,13 +101,10 @@ def scored_again(run: Run, trust: Trust = NO_TRUST) -> tuple[Run, Mapping[Key, s
     again = Run(run.manifest, folder=run.folder)
     for line in lines:
         again.apply(discussions[line.of].line(line) if isinstance(line, StepLine) and line.of in discussions else line)
-    answers = [
-        {key: each.decision["answer"] for key, each in of.records.items() if each.decision} for of in (run, again)
-    ]
-    same = {key for key, answer in answers[0].items() if key in answers[1] and answer == answers[1][key]}
-    again.verdicts = {
-        judge: {key: verdict for key, verdict in given.items() if key in same} for judge, given in run.verdicts.items()
-    }
+    ends = (of.records.items() for of in (run, again))
+    before, now = ({key: each.decision["answer"] for key, each in of if each.decision} for of in ends)
+    for judge, given in run.verdicts.items():  # a judge saw the recorded answer
+        again.verdicts[judge] = {key: said for key, said in given.items() if before.get(key) == now.get(key)}
     return again, {key: reading.divergence for key, reading in discussions.items() if reading.divergence}
 
 
