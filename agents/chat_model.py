@@ -86,9 +86,11 @@ async def reply(
             raise
         return first
     thinker.most_thoughts = MORE * usual if allowed else usual
-    stats = {name: first.stats.get(name, 0) + again.stats[name] for name in TOKENS if name in again.stats}
+    known = {name: first.stats.get(name, 0) + again.stats[name] for name in TOKENS if name in again.stats}
+    stats = known if "tokens_out" in first.stats else {}  # else the sum is unknown
     note = f"its thoughts left no room for its text: asked again with room for {MORE * usual:,} tokens of thoughts"
-    return replace(again, notes=(note, *again.notes), stats={**again.stats, **stats})
+    others = {name: value for name, value in again.stats.items() if name not in TOKENS}
+    return replace(again, notes=(note, *again.notes), stats=others | stats)
 
 
 def _lacks_room(message: Message, limit: int) -> bool:

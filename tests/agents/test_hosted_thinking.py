@@ -42,6 +42,18 @@ def test_a_limit_is_one_of_the_text_from_the_first_sign_of_thoughts_on() -> None
     assert first.stats["tokens_thoughts"] == 32 + 1000  # of both calls
 
 
+def test_tokens_of_two_calls_are_unknown_if_the_server_reported_those_of_one() -> None:
+    class Forgetful(Counting):
+        def _generate(self, *args: Any, **options: Any) -> ChatResult:
+            result = super()._generate(*args, **options)
+            if len(self.sent) == 1:
+                result.generations[0].message.usage_metadata = None  # type: ignore[attr-defined]
+            return result
+
+    reply = replied(Forgetful(replies={"": ["4"] * 2}, thoughts=1000), ASK)
+    assert reply.notes[0] == AGAIN and not {"tokens_in", "tokens_out"} & {*reply.stats}
+
+
 def test_a_model_that_does_not_think_gets_the_limit_and_the_stop_strings() -> None:
     model = Counting(replies={"": ["Answer: 4"]}, thoughts=0)
     assert replied(model, ASK).text == "Answer: 4" and model.sent == [(32, ["\n"])]
