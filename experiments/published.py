@@ -94,23 +94,30 @@ def _compare(
     if not values:
         measured = any(name in runs for name in candidates)
         return Compared(*names, printed, None, f"{meaning!r} is not measured" if measured else "not run")
+    shares = any(_are_shares(meaning, runs[name]) for name in candidates if name in runs)
     ours, questions = max(
-        ((_scaled(listed, scale), len(dict(listed))) for listed in values), key=lambda best: best[0].value
+        ((_scaled(listed, scale, shares), len(dict(listed))) for listed in values), key=lambda best: best[0].value
     )
     if printed is None:
         return Compared(*names, None, ours, "not printed")
-    gap = difference(ours, questions, printed, n, table.error, gain=bool(GAIN.fullmatch(meaning)), scale=scale)
+    gain = bool(GAIN.fullmatch(meaning))
+    gap = difference(ours, questions, printed, n, table.error, gain=gain, shares=shares, scale=scale)
     return Compared(*names, printed, ours, gap.words if gap else "cannot be compared: the paper prints no error")
 
 
-def _scaled(values: list[tuple[str, float]], scale: float) -> Mean:
-    ours = mean([value for _, value in values], [question for question, _ in values])
+def _are_shares(metric: str, run: Run) -> bool:
+    known = {"score", ROUGE} | run.results().shares
+    return metric in known or IN_ROUND.fullmatch(metric) is not None
+
+
+def _scaled(values: list[tuple[str, float]], scale: float, shares: bool) -> Mean:
+    ours = mean([value for _, value in values], [question for question, _ in values], shares=shares)
     low, high = (None if end is None else scale * end for end in (ours.low, ours.high))
     return Mean(scale * ours.value, low, high, len(values))
 
 
 def difference(
-    ours: Mean, questions: int, printed: Figure, n: int | None, error: Error, *, gain: bool, scale: float
+    ours: Mean, questions: int, printed: Figure, n: int | None, error: Error, *, gain: bool, shares: bool, scale: float
 ) -> Gap | None:
     """Return the difference from the printed figure, in its unit; None if an error is unknown.
 
@@ -121,12 +128,13 @@ def difference(
         n: The paper's number of questions.
         error: The kind of error that the paper prints.
         gain: The figure is a difference of two shares.
+        shares: The figure is a share, or a mean of grades in [0, 1].
         scale: 100 for percentages.
     """
     own, value = None, ours.value - printed.mean
     if printed.spread and error in SPREADS:  # a spread of 0 is that of identical runs
         own = printed.spread / (HALF_WIDTH if error == "95 % interval" else 1)
-    if not gain and 0 <= min(ours.value, printed.mean) and max(ours.value, printed.mean) <= scale:
+    if shares:
         share = printed.mean / scale
         n = (round(share * (1 - share) / (own / scale) ** 2) if own else 0) or n
         if not n:

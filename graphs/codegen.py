@@ -509,6 +509,7 @@ SCHEME = Scheme(
     create_codegen,
     headings=dict.fromkeys(("check", "test", "report", "review", "rank"), "Before round {round}"),
     sample="problems",
+    shares=frozenset({"pass"}),
     games=Games(
         samples={"problems": "small functions to write, with hidden tests; for the scheme codegen"},
         draw=draw_problems,

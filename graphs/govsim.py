@@ -475,6 +475,7 @@ SCHEME = Scheme(
         "reflect": "Notes",
     },
     sample="govsim",
+    shares=frozenset({"survived", "efficiency", "equality", "over_usage"}),
     games=Games(
         samples={
             "govsim": "games with the start value of the settings; for the scheme govsim",

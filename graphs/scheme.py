@@ -106,6 +106,8 @@ class Scheme:
     """Why its calls are not known before they are made; empty if they are."""
     manner: Callable[[AnyState], str] | None = None
     """Describes a discussion with given settings, in the paper's words; None if agents and rounds describe it."""
+    shares: frozenset[str] = frozenset()
+    """The measures of its decisions that are shares or grades in [0, 1]; others may be any number."""
     truth: Callable[[Message], str] | None = None
     """Returns the class of error in a message, from the truth that a world knows, or "none"."""
     shows: str = ""

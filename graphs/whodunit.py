@@ -458,6 +458,7 @@ SCHEME = Scheme(
     answers=(),
     headings=dict.fromkeys(("request", "reply", "act"), "Turn {round}"),
     sample="whodunit",
+    shares=frozenset({"success", "precision", "cancelled"}),
     games=Games(
         samples={
             "whodunit": "games of the size in the settings; for the scheme whodunit",

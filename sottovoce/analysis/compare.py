@@ -19,36 +19,37 @@ from sottovoce.analysis.statistics import (
     Difference,
     Mean,
     Share,
-    as_tested,
     detectable,
     holm,
-    mcnemar,
     mean,
-    paired_bootstrap,
+    paired_test,
     share,
 )
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.text import counted, one_line
 from sottovoce.nodes.question import Content, same_questions
-from sottovoce.runs.cost import MONEY
 from sottovoce.runs.record import Result, Results, Scores
 
+NO_LIMIT = ("0.0", "-100.0", "100.0")
+"""Printed ends of an interval that exclude nothing: the interval reaches 0 or so near, or a largest difference."""
+LOST = 0.1
+"""A run that lost a larger share of its discussions has no verdicts."""
 Named = tuple[int, str]
 """A question of two runs: 0 for the left or 1 for the right one, and its id."""
 
 
 @dataclass(frozen=True)
 class Matched:
-    """The scores that two runs have in common, by question and seed."""
+    """The scores that two runs have in common: each question's mean over its seeds."""
 
-    left: Mapping[tuple[Named, int], float]
-    right: Mapping[tuple[Named, int], float]
+    left: Mapping[Named, float]
+    right: Mapping[Named, float]
     other_targets: tuple[str, ...]
     """Ids of questions that the runs scored against different targets; they are left out."""
     other_questions: tuple[str, ...]
     """Ids of questions about other documents, or of different questions under the same id; they are left out."""
-    only_means: bool
-    """True if the runs share no seed, so that each question's mean over its seeds is compared."""
+    other_seeds: bool
+    """True if a common question was scored under other seeds in one run than in the other."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +60,14 @@ class Pair:
     against: str
     questions: int
     """The number of questions scored in both runs."""
-    discussions: int
-    """Pairs of scores: as many as questions, or more if the runs share several seeds."""
     difference: Difference
-    """The accuracy of `run` minus that of `against`; its p is the bootstrap's, its interval agrees with `p`."""
-    mcnemar: float | None
-    """The exact p of McNemar's test; None if a question has several scores, or scores lie between 0 and 1."""
+    """The accuracy of `run` minus that of `against`."""
     corrected: float = 1.0
-    """`p` after Holm's correction for all pairs of the comparison."""
+    """Its p after Holm's correction for all pairs of the comparison."""
     family: int = 1
     """The number of pairs in the comparison."""
     smallest: float | None = None
     """The smallest true difference that four of five such comparisons would detect; None if they detect none."""
-
-    @property
-    def p(self) -> float:
-        """Return the p of the exact test if it applies, else that of the bootstrap."""
-        return self.difference.p if self.mcnemar is None else self.mcnemar
 
     @property
     def verdict(self) -> str:
@@ -90,11 +82,13 @@ class Pair:
             by = f"{points(abs(difference.value))} points (95 %: {points(low)} to {points(high)})"
             return f"`{better}` is better than `{worse}` by {by} on {questions}; {tested}."
         # The correction may make a difference insignificant although its interval excludes 0.
-        alone = f" ({_p(self.p)} by itself, {tested})" if self.p <= ALPHA else ""
+        alone = f" ({_p(difference.p)} by itself, {tested})" if difference.p <= ALPHA else ""
         shown = "not even the largest" if self.smallest is None else f"one of {points(self.smallest)} points"
+        limits = [("below", difference.low), ("above", difference.high)]
+        excluded = [f"{side} {points(limit)}" for side, limit in limits if points(limit) not in NO_LIMIT]
+        known = f"differences {' and '.join(excluded)} points are excluded (95 %), and " if excluded else ""
         return (
-            f"`{self.run}` and `{self.against}`: no difference that {questions} could show{alone}; differences below "
-            f"{points(difference.low)} and above {points(difference.high)} points are excluded (95 %), and {shown} "
+            f"`{self.run}` and `{self.against}`: no difference that {questions} could show{alone}; {known}{shown} "
             "would have shown in four of five such comparisons."
         )
 
@@ -104,26 +98,23 @@ def _p(p: float) -> str:
 
 
 def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
-    """Return the comparable scores of two runs: questions scored in both, against one target, under the same seeds.
+    """Return the comparable scores of two runs, of questions scored in both against one target.
 
     Two texts about different documents are different questions, unless one run's documents are a subset of the other's:
-    that is one question under two conditions. The score of a question with several ids is their mean.
+    that is one question under two conditions. The score of a question is the mean over its seeds and ids.
     """
     scored = [[result for result in run if result.comparable_score is not None] for run in (left, right)]
     contents = {(side, result.question): result.content for side in (0, 1) for result in scored[side]}
     names = _paired_names(contents)
-    scores, other_scores = (
-        _mean_scores((names[side, each.question], each.seed, each.comparable_score or 0.0) for each in scored[side])
-        for side in (0, 1)
-    )
+    by_question: list[dict[Named, list[tuple[int, float]]]] = [{}, {}]
+    for side, of in enumerate(by_question):
+        for each in scored[side]:
+            of.setdefault(names[side, each.question], []).append((each.seed, each.comparable_score or 0.0))
+    common = [{name: of[name] for name in by_question[0] if name in by_question[1]} for of in by_question]
+    means = [{name: fmean(score for _, score in listed) for name, listed in of.items()} for of in common]
+    seeds = [{(name, seed) for name, listed in of.items() for seed, _ in listed} for of in common]
     targets, others = _unpaired(contents, names)
-    if only_means := not scores.keys() & other_scores.keys():
-        scores, other_scores = (
-            _mean_scores((name, 0, score) for (name, _), score in each.items()) for each in (scores, other_scores)
-        )
-    keys = [key for key in scores if key in other_scores]
-    before, after = ({key: each[key] for key in keys} for each in (scores, other_scores))
-    return Matched(before, after, tuple(targets), tuple(others), only_means)
+    return Matched(means[0], means[1], tuple(targets), tuple(others), seeds[0] != seeds[1])
 
 
 def _paired_names(contents: Mapping[Named, Content]) -> dict[Named, Named]:
@@ -167,33 +158,20 @@ def _nested(left: Content, right: Content, *, targets: bool = False) -> bool:
     return nested and (not targets or left.has_target_of(right))
 
 
-def _mean_scores(scores: Iterable[tuple[Named, int, float]]) -> dict[tuple[Named, int], float]:
-    """Return the mean score of each question under each seed."""
-    listed = dict[tuple[Named, int], list[float]]()
-    for name, seed, score in scores:
-        listed.setdefault((name, seed), []).append(score)
-    return {key: fmean(values) for key, values in listed.items()}
-
-
 def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
-    """Return the difference over the common scores, with its two-sided tests.
+    """Return the difference over the common questions, with its two-sided test.
 
     `matched` must not be empty; its `right` scores are those of `run`. The smallest difference is computed at the
     level of the first step of Holm's correction for a `family` of pairs, the strictest one.
     """
-    left, right = list(matched.left.values()), list(matched.right.values())
-    differences = [after - before for before, after in zip(left, right, strict=True)]
-    of, n = [question for question, _ in matched.left], len(left)
-    bootstrap = paired_bootstrap(differences, of)
-    exact = bootstrap.clusters == n and {*left, *right} <= {0, 1}
-    p = mcnemar([bool(score) for score in left], [bool(score) for score in right]) if exact else None
-    tested, smallest = as_tested(bootstrap, bootstrap.p if p is None else p), detectable(bootstrap, ALPHA / family)
-    return Pair(run, against, bootstrap.clusters, n, tested, p, family=family, smallest=smallest)
+    difference = paired_test([matched.right[name] - before for name, before in matched.left.items()])
+    smallest = detectable(difference, ALPHA / family)
+    return Pair(run, against, difference.clusters, difference, family=family, smallest=smallest)
 
 
 def correct(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """Return the pairs of a comparison with `corrected` set to Holm's p."""
-    corrected = holm([pair.p for pair in pairs])
+    corrected = holm([pair.difference.p for pair in pairs])
     return tuple(replace(pair, corrected=p) for pair, p in zip(pairs, corrected, strict=True))
 
 
@@ -222,6 +200,8 @@ class Summary:
     """The same, with failed discussions of questions with a target counted as wrong."""
     abstained: int
     failed: int
+    lost: int
+    """Failed discussions that are left out of verdicts: neither scheme nor protocol can be the cause."""
     tokens_in: float | None
     """None, here and below, if all discussions failed."""
     tokens_reused: float | None
@@ -241,16 +221,21 @@ class Comparison:
     pairs: tuple[Pair, ...]
     notes: tuple[str, ...]
     """Sentences about what was left out, and why."""
+    warning: str = ""
+    """The first line: how many discussions of each run failed, if the shares differ."""
 
 
 Against = str | Mapping[str, str] | None
 """The run that others are compared with, or the one for each run; None to compare all pairs."""
 
 
-def compare(runs: Mapping[str, Sequence[Result]], against: Against = None, notes: Iterable[str] = ()) -> Comparison:
+def compare(
+    runs: Mapping[str, Sequence[Result]], against: Against = None, notes: Iterable[str] = (), *, force: bool = False
+) -> Comparison:
     """Compare runs by name: each against those before it, all `against` one, or each against one of its own, if any.
 
-    `notes` are further sentences about the runs; they come first in the result.
+    `notes` are further sentences about the runs; they come first in the result. With `force`, runs that lost more than
+    a tenth of their discussions have verdicts too.
 
     Raises:
         UsageError: there are no runs, a run is empty or contains a discussion twice, or there is no run `against`.
@@ -266,16 +251,27 @@ def compare(runs: Mapping[str, Sequence[Result]], against: Against = None, notes
         if times > 1:
             raise UsageError(f"run {name!r} contains question {question!r}, seed {seed} twice; expected it once")
     matched = {(run, baseline): match(runs[baseline], runs[run]) for baseline, run in _couples(runs, against)}
-    common = {names: scores for names, scores in matched.items() if scores.left}
+    summaries = {name: summary(name, Results(results)) for name, results in runs.items()}
+    lossy = {name for name, each in summaries.items() if each.lost > LOST * each.discussions and not force}
+    common = {names: scores for names, scores in matched.items() if scores.left and lossy.isdisjoint(names)}
     return Comparison(
-        tuple(summary(name, Results(results)) for name, results in runs.items()),
+        tuple(summaries.values()),
         correct([paired(*names, scores, len(common)) for names, scores in common.items()]),
         (
             *notes,
             *(note for name, results in runs.items() for note in _left_out(name, results)),
-            *(note for names, scores in matched.items() for note in _unmatched(names, scores)),
+            *(note for names, scores in matched.items() for note in _unmatched(names, scores, lossy)),
         ),
+        _unequal(summaries.values()),
     )
+
+
+def _unequal(runs: Collection[Summary]) -> str:
+    """Return how many discussions of each run failed, if the shares differ; else ""."""
+    if len({run.failed / run.discussions for run in runs}) < 2:
+        return ""
+    counts = ", ".join(f"`{run.run}` {run.failed} of {run.discussions}" for run in runs)
+    return one_line(f"Runs lost different shares of their discussions to failures: {counts}.")
 
 
 def _couples(runs: Collection[str], against: Against) -> Iterable[tuple[str, str]]:
@@ -300,6 +296,7 @@ def summary(name: str, results: Results) -> Summary:
         failed_wrong=_share(results.scores("failed_wrong"), clusters),
         abstained=sum(result.abstained for result in results),
         failed=len(results) - len(ended),
+        lost=sum(result.failed and result.outside for result in results),
         measures=mean_measures(results),
         **{each: _mean([getattr(result, each) for result in ended]) for each in means},
     )
@@ -309,7 +306,7 @@ def mean_measures(results: Results) -> dict[str, Mean]:
     """Return the mean of each measure that applies to any discussion, with an interval clustered by question."""
     clusters, known = results.clusters, {name: values for name, values in results.measures.items() if values}
     return {
-        name: mean([*values.values()], [clusters[question] for question, _ in values], shares=name != MONEY)
+        name: mean([*values.values()], [clusters[question] for question, _ in values], shares=name in results.shares)
         for name, values in known.items()
     }
 
@@ -333,7 +330,7 @@ def _left_out(name: str, results: Sequence[Result]) -> Iterable[str]:
         yield f"`{name}`: without a target, and left out of accuracy: {unscored}."
 
 
-def _unmatched(names: tuple[str, str], matched: Matched) -> Iterable[str]:
+def _unmatched(names: tuple[str, str], matched: Matched, lossy: Collection[str]) -> Iterable[str]:
     both = f"`{names[0]}` and `{names[1]}`"
     if matched.other_targets:
         yield f"{both}: scored against different targets, and left out of the pair: {_named(matched.other_targets)}."
@@ -341,8 +338,10 @@ def _unmatched(names: tuple[str, str], matched: Matched) -> Iterable[str]:
         yield f"{both}: different questions under the same id, not paired: {_named(matched.other_questions)}."
     if not matched.left:
         yield f"{both}: not compared, as they have no scored question in common."
-    elif matched.only_means:
-        yield f"{both}: no seed in common, so each question's mean over its seeds is compared."
+    elif lost := [f"`{name}`" for name in names if name in lossy]:
+        yield f"{both}: no verdict, as {' and '.join(lost)} lost more than a tenth; run it again, or add --force."
+    elif matched.other_seeds:
+        yield f"{both}: scored under different seeds; each question's mean over its seeds is compared."
 
 
 def _named(questions: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sottovoce.analysis.statistics import Difference, paired_bootstrap
+from sottovoce.analysis.statistics import Difference, paired_test
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import NO_TRUST, Trust
@@ -184,7 +184,7 @@ def evaluate_monitor(monitor: Monitor, games: Games) -> MonitorEvaluation:
         own = monitor.fitted.random_threshold
         triggers.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
     differences = len(games) * game_gains(games.failed) * (above - by_chance)
-    difference = paired_bootstrap(differences.tolist(), games.question.tolist())
+    difference = paired_test(differences.tolist(), games.question.tolist())
     return MonitorEvaluation(len(games), int(games.failed.sum()), triggers, difference)
 
 

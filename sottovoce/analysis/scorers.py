@@ -262,7 +262,10 @@ def scored(run: Run) -> dict[str, Mean]:
     if recalls := [*rouge_scores(run)]:
         scores[ROUGE] = recalls
     clusters = run.clusters()
-    return {name: mean([score for _, score in of], [clusters[id] for id, _ in of]) for name, of in scores.items()}
+    return {
+        name: mean([score for _, score in of], [clusters[id] for id, _ in of], shares=True)
+        for name, of in scores.items()
+    }
 
 
 def gold_of(question: Question) -> str:

@@ -9,7 +9,7 @@ UsageError says what to install. The same data give the same figures.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from statistics import NormalDist
 
@@ -32,7 +32,8 @@ POWER = NormalDist().inv_cdf(0.8)
 DETECTED = HALF_WIDTH + POWER
 NOTHING = 1e-9
 """Sums of squares below this are rounding errors: scores are in [0, 1], and their means are never this close."""
-BLOCK = 1_000_000  # counts in a block of resamples, 8 MB; larger blocks were no faster
+EXACT = 16
+"""Up to so many differences, all combinations of their signs are tried."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,14 @@ class Mean:
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean of paired differences in [-1, 1], its 95 % interval, and the two-sided p of "no difference"."""
+    """A mean of paired differences, its 95 % interval, and the two-sided p of "no difference"."""
 
     value: float
     low: float
     high: float
     p: float
     error: float
-    """The cluster-robust standard error; 0 if all clusters agree."""
+    """The standard error over questions; 0 if all agree."""
     clusters: int
 
 
@@ -94,17 +95,16 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
     return Share(value, *_wilson(value, n))
 
 
-def mean(values: Sequence[float], clusters: Clusters = None, *, shares: bool = True) -> Mean:
+def mean(values: Sequence[float], clusters: Clusters = None, *, shares: bool) -> Mean:
     """Return the mean of `values` of any size, with Student's interval of the cluster-robust standard error.
 
-    If all values are in [0, 1] and not all are integers (counts), they are `shares`, and the interval is that of
-    `share`; pass False for amounts that may be larger, such as money.
+    If they are `shares` (0 or 1, or grades in [0, 1]), the interval is that of `share`.
 
     Raises:
         ValueError: no values.
     """
     sums, sizes = by_cluster(values, clusters)
-    if shares and all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
+    if shares:
         interval = share(values, clusters)
         return Mean(interval.value, interval.low, interval.high, len(values))
     n, value = len(sums), float(sums.sum() / sizes.sum())
@@ -113,13 +113,6 @@ def mean(values: Sequence[float], clusters: Clusters = None, *, shares: bool = T
         return Mean(value, None, None, len(values))
     reach = float(_scipy().t.ppf(1 - ALPHA / 2, n - 1)) * error
     return Mean(value, value - reach, value + reach, len(values))
-
-
-def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
-    """Return the exact two-sided p of McNemar's test that the differing pairs are split evenly."""
-    pairs = list(zip(left, right, strict=True))
-    gained, lost = sum(b and not a for a, b in pairs), sum(a and not b for a, b in pairs)
-    return float(_scipy().binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -148,56 +141,48 @@ def detectable(difference: Difference, alpha: float = ALPHA) -> float | None:
     return smallest if smallest <= 1 else None
 
 
-def as_tested(difference: Difference, p: float) -> Difference:
-    """Return the difference with an interval that excludes 0 exactly when the test with this `p` rejects 0.
+def paired_test(differences: Sequence[float], clusters: Clusters = None, *, resamples: int = 9_999) -> Difference:
+    """Return the mean of paired differences with its interval, and the p of the permutation test of their signs.
 
-    An interval is the set of differences that a test does not reject. Differences other than 0 are tested by the
-    bootstrap.
-    """
-    if p > ALPHA:
-        return replace(difference, low=min(difference.low, 0.0), high=max(difference.high, 0.0))
-    low, high = (
-        (max(difference.low, NOTHING), difference.high)
-        if difference.value > 0
-        else (difference.low, min(difference.high, -NOTHING))
-    )
-    return replace(difference, low=low, high=high)
-
-
-def paired_bootstrap(
-    differences: Sequence[float], clusters: Clusters = None, *, resamples: int = 10_000, seed: int = 0
-) -> Difference:
-    """Return the mean of paired differences with a studentized bootstrap over whole clusters.
-
-    The symmetric bootstrap-t (Hall 1988; for clusters Cameron, Gelbach and Miller 2008): p is the share of
-    resamples that deviate at least as far in their own standard errors, and the interval's half-width is their 95 %
-    quantile. The interval is cut at Wilson's upper limits of the shares of questions that changed for the better and
-    for the worse, which matters when too few changed for resamples to vary. For clusters of different sizes, p and
-    half-width are at least those of Student's t with the effective number of clusters.
+    Under "no difference" each question's difference is as likely as its negative (Fisher). The test is exact if all
+    differences other than 0 have one size, as for right and wrong answers (McNemar's exact test), or if there are at
+    most 16 of them; else it draws `resamples` of signs. The interval is Student's after adding a pair of opposite
+    differences, for those that so few questions do not show: for right and wrong answers of size 1, as Bonett and Price
+    (2012), "Adjusted Wald confidence interval for a difference of binomial proportions based on paired data"; for
+    graded ones the geometric mean of 1 and their root mean square. It excludes 0 exactly if p is at most 5 %.
 
     Raises:
         ValueError: no differences.
     """
-    return studentised(*by_cluster(differences, clusters), resamples, seed)
+    sums, sizes = by_cluster(differences, clusters)
+    values = sums * len(sums) / sizes.sum()  # their mean is that of all differences
+    changed = values[abs(values) > NOTHING]
+    size = float(np.sqrt(np.mean(changed**2))) if len(changed) else 1.0
+    size, p = max(size, size**0.5), _sign_test(changed, resamples)
+    interval = _scipy().ttest_1samp([*values, size, -size], 0).confidence_interval(1 - ALPHA)
+    value, bound = float(values.mean()), max(1.0, float(abs(values).max()))
+    low, high = max(-bound, float(interval.low)), min(bound, float(interval.high))
+    if p > ALPHA:
+        low, high = min(low, 0.0), max(high, 0.0)
+    elif value > 0:
+        low = max(low, NOTHING)
+    else:
+        high = min(high, -NOTHING)
+    error = float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return Difference(value, low, high, p, error, len(values))
 
 
-def studentised(totals: Floats, sizes: Floats, resamples: int, seed: int) -> Difference:
-    """Return the same difference as `paired_bootstrap`, from the sums and sizes of the clusters."""
-    n, moments = len(totals), np.stack([totals, sizes, totals**2, totals * sizes, sizes**2], axis=1)
-    value, error = (float(number) for number in _ratio(moments.sum(axis=0), n))
-    if not error:
-        return _unanimous(value, n, _at_most(np.zeros(n, dtype=bool), sizes))
-    means, errors = _ratio(_resampled(moments, resamples, seed), n)
-    strays = np.full(resamples, np.inf)  # a resample without variance counts against a difference
-    np.divide(abs(means - value), errors, out=strays, where=errors > 0)
-    p = float(1 + np.sum(strays >= abs(value) / error * (1 - 1e-9))) / (1 + resamples)
-    reach = float(np.quantile(strays, 1 - ALPHA, method="higher")) * error
-    if np.ptp(sizes):  # a resample seldom lacks the largest clusters, so it cannot show how much depends on them
-        t, freedom = _scipy().t, max(1.0, _effective(sizes) - 1)
-        wider = _jackknife(totals - value * sizes, sizes)
-        p, reach = max(p, 2 * t.sf(abs(value) / wider, freedom)), max(reach, t.isf(ALPHA / 2, freedom) * wider)
-    worse, better = (_at_most(sign * totals > 0, sizes) for sign in (-1, 1))
-    return Difference(value, max(value - reach, -worse), min(value + reach, better), float(p), error, n)
+def _sign_test(changed: Floats, resamples: int) -> float:
+    """Return the two-sided p of differences other than 0, if each is as likely as its negative."""
+    if not len(changed):
+        return 1.0
+    if np.ptp(abs(changed)) < NOTHING:
+        return float(_scipy().binomtest(int(np.sum(changed > 0)), len(changed)).pvalue)
+    draws = 2**EXACT if len(changed) <= EXACT else resamples
+    test = _scipy().permutation_test(
+        (changed,), np.mean, permutation_type="samples", vectorized=True, n_resamples=draws, random_state=0
+    )
+    return float(test.pvalue)
 
 
 def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Floats, Floats]:
@@ -221,42 +206,6 @@ def _jackknife(residuals: Floats, sizes: Floats) -> float:
 def _effective(sizes: Floats) -> float:
     """Return the effective number of clusters of equal size (Kish), if each answers uniformly."""
     return float(sizes.sum() ** 2 / np.sum(sizes**2))
-
-
-def _at_most(changed: NDArray[np.bool_], sizes: Floats) -> float:
-    """Return Wilson's upper limit of the share of clusters that changed, weighted by size."""
-    return _wilson(float(sizes[changed].sum() / sizes.sum()), _effective(sizes))[1]
-
-
-def _ratio(moments: Floats, n: int) -> tuple[Floats, Floats]:
-    """Return the mean and its standard error from sums over n clusters (..., 5), as `studentised` stacks them."""
-    sums, sizes, sums2, cross, sizes2 = np.moveaxis(moments, -1, 0)
-    value = sums / sizes
-    squares = sums2 - 2 * value * cross + value**2 * sizes2
-    return value, np.sqrt(np.where(squares < NOTHING, 0, squares) * n / max(n - 1, 1)) / sizes
-
-
-def _resampled(moments: Floats, resamples: int, seed: int) -> Floats:
-    """Return the sums (resamples, 5) over clusters drawn with replacement, block by block to bound the memory."""
-    n, rng = len(moments), np.random.default_rng(seed)
-    blocks = []
-    for start in range(0, resamples, step := max(1, BLOCK // n)):
-        rows = min(step, resamples - start)
-        drawn = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
-        blocks.append(np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n) @ moments)
-    return np.concatenate(blocks)
-
-
-def _unanimous(value: float, n: int, unseen: float) -> Difference:
-    """Return the difference if all clusters differ equally (mostly by 0) and a share `unseen` might not.
-
-    p is that of the sign test.
-    """
-    p = 2.0 ** (1 - n) if abs(value) > NOTHING else 1.0
-    low, high = max(-1.0, value - unseen), min(1.0, value + unseen)
-    if p > ALPHA:  # too few clusters: interval and test must agree
-        low, high = min(low, 0.0), max(high, 0.0)
-    return Difference(value, low, high, p, 0.0, n)
 
 
 def _wilson(share: float, n: float) -> tuple[float, float]:

@@ -141,12 +141,12 @@ def show(options: ShowOptions) -> None:
 
 def _validated(trained: Trained) -> str:
     """Return a warning about the gain of the best of many, with an estimate from games that did not choose it."""
-    from sottovoce.analysis.statistics import paired_bootstrap
+    from sottovoce.analysis.statistics import paired_test
     from sottovoce.monitors.training import TAUS
 
     gains, choices = trained.validated.tolist(), len(trained.tried) * len(TAUS)
     try:
-        gain = paired_bootstrap(gains, trained.split.choosing.question.tolist())
+        gain = paired_test(gains, trained.split.choosing.question.tolist())
         estimate = f"{_points(gain.value)} points (95 % {_points(gain.low)} to {_points(gain.high)})"
     except UsageError as error:  # without the extra `eval`
         estimate = f"{_points(sum(gains) / len(gains))} points (no interval: {error})"

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Size, Thinking
 from sottovoce.core.errors import UsageError
-from sottovoce.core.files import FORCE, read_yaml
+from sottovoce.core.files import FORCE_VERDICTS, read_yaml
 from sottovoce.core.validation import Checked
 from sottovoce.nodes.option_groups import BY_NAME, FIRST, GROUPS, HEADINGS, UnknownName, heading, is_repeated, named
 from sottovoce.nodes.settings import Settings
@@ -220,7 +220,7 @@ class OutputFiles(Checked):
         description="Also write plots to this folder, as PNG and SVG: right with intervals, right by tokens and by "
         "bytes, votes by round.",
     )
-    force: bool = Field(default=False, description=FORCE)
+    force: bool = Field(default=False, description=FORCE_VERDICTS)
 
 
 class Output(Checked):

@@ -38,7 +38,7 @@ def compare_runs(names: Sequence[str], against: str | None, files: Files, prices
     runs = gathered(names).runs
     for run in runs.values():
         run.price(prices)
-    show_findings(runs, findings(runs, against), files)
+    show_findings(runs, findings(runs, against, force=files.force), files)
 
 
 def show_findings(runs: Mapping[str, Run], content: Findings, files: Files) -> None:
@@ -70,7 +70,7 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust, files: Fil
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     for run in shown.values():
         run.price(prices)
-    show_findings(shown, findings(shown, folder.name), files)
+    show_findings(shown, findings(shown, folder.name, force=files.force), files)
     say(f"saved next to {one_line(str(folder))}")
 
 

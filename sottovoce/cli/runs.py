@@ -279,7 +279,7 @@ def report(options: ReportOptions) -> None:
     from sottovoce.report.report import report as page  # late: matplotlib takes seconds
 
     sources = gathered(options.names)
-    file.write(page(sources))
+    file.write(page(sources, force=options.force))
     if sources.unfinished:
         say(one_line(sources.unfinished))
     about = f"{counted(len(sources.runs), 'run')}, {counted(sources.ended[0], 'discussion')}"

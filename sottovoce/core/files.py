@@ -28,9 +28,10 @@ INDEXED = b'"retriever"'
 """A key in the manifest of an index; other programs also write files of that name."""
 STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 """Open files of this process, which may be regular files. Other paths below these folders may lead anywhere."""
-MERGE, NULL, TEXT = (f"tag:yaml.org,2002:{name}" for name in ("merge", "null", "str"))
+BOOL, MERGE, NULL, TEXT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "merge", "null", "str"))
 """The tag of the key << of YAML, which may be repeated."""
 FORCE = "Overwrite an existing file; files in the folder of a run, an experiment or an index stay."
+FORCE_VERDICTS = f"{FORCE} Give verdicts on runs that lost more than a tenth of their discussions, too."
 
 
 def opened(path: str | Path) -> BufferedReader:
@@ -220,7 +221,7 @@ def _owned(folder: Path) -> Iterator[str]:
 
 
 def read_yaml(path: Path, subject: str, example: str, names: tuple[str, ...] = ()) -> dict[JSONValue, JSONValue]:
-    """Return the mapping in a YAML file; keys, and values under the keys `names`, stay as written: 01, 1.0, on.
+    """Return the mapping in a YAML file; keys, and values under the keys `names`, stay as written: 01, 1.0.
 
     Raises:
         UsageError: the file cannot be read, is not YAML, has a key twice or is not a mapping.
@@ -246,6 +247,11 @@ def _safe_loader(names: tuple[str, ...]) -> JSONValue:
     import yaml
 
     class Once(yaml.SafeLoader):
+        def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+            tag = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]  # yaml has no types
+            is_word = tag == BOOL and value.lower() not in ("true", "false")  # YAML 1.2 has no other booleans
+            return TEXT if is_word else tag
+
         def compose_mapping_node(self, anchor: Any) -> Any:
             node, seen = super().compose_mapping_node(anchor), set[str]()
             for key, value in node.value:

@@ -116,7 +116,7 @@ WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
 ENCODED = "dense:"
 """Prefix of retrievers that encode queries with a model."""
 PUBLISHED = "row | point | metric | published | ours | 95 % | discussions | difference"
-PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
+PAIRS = "run | against | questions | points | 95 % | p | p, Holm"
 
 
 class Table(NamedTuple):
@@ -126,14 +126,14 @@ class Table(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def comparison_of(runs: Mapping[str, Run], against: Against = None) -> Comparison:
-    """Compare the runs in which a discussion ended, with notes on matched runs."""
+def comparison_of(runs: Mapping[str, Run], against: Against = None, *, force: bool = False) -> Comparison:
+    """Compare the runs in which a discussion ended, with notes on matched runs; see `compare`."""
     notes = list(budget_notes(runs))
     for name, run in runs.items():
         values = map(str, run.manifest.settings.values())
         if encoders := [value for value in values if value.startswith(ENCODED)]:
             notes.append(f"`{name}`: its FLOPs do not include the encoder of {', '.join(encoders)}.")
-    return compare(ended(runs), against, notes)
+    return compare(ended(runs), against, notes, force=force)
 
 
 def waiting(runs: Mapping[str, Run]) -> list[str]:
@@ -182,8 +182,8 @@ def _run(run: Summary, *, failed: bool) -> list[str]:
 def _pair(pair: Pair) -> list[str]:
     difference = pair.difference
     by = [f"{100 * difference.value:+.1f}", f"{points(difference.low)} to {points(difference.high)}"]
-    tests = [p_value(p) for p in (pair.mcnemar, difference.p, pair.corrected)]
-    return [_name(pair.run), _name(pair.against), str(pair.questions), str(pair.discussions), *by, *tests]
+    tests = [p_value(p) for p in (difference.p, pair.corrected)]
+    return [_name(pair.run), _name(pair.against), str(pair.questions), *by, *tests]
 
 
 def _measured(run: Summary, name: str) -> str:

@@ -73,7 +73,12 @@ class Findings:
 
 
 def findings(
-    runs: Mapping[str, Run], against: Against = None, experiment: Experiment | None = None, notes: Iterable[str] = ()
+    runs: Mapping[str, Run],
+    against: Against = None,
+    experiment: Experiment | None = None,
+    notes: Iterable[str] = (),
+    *,
+    force: bool = False,
 ) -> Findings:
     """Compare runs, or the rows of an experiment beside the figures that its paper prints; `notes` come last.
 
@@ -81,12 +86,13 @@ def findings(
     """
     found = Findings()
     if experiment is None:
-        found = compared(comparison_of(runs, against))
+        found = compared(comparison_of(runs, against, force=force))
     elif results := ended(runs):
         started = not isinstance(against, str) or against in results
-        found = compared(comparison := comparison_of(runs, against if started else None))
+        comparison = comparison_of(runs, against if started else None, force=force)
+        found = compared(comparison)
         rows, beside = carried(experiment, runs, comparison.runs), published_table(experiment, runs)
-        found.parts = [carried_table(experiment, rows) if rows else "", *found.parts]
+        found.parts.insert(1, carried_table(experiment, rows) if rows else "")
         found.parts += [part for each in beside for part in each]
         found.numbers["points"] = [asdict(row) for row in rows]
         found.numbers["published"] = []
@@ -102,7 +108,7 @@ def compared(comparison: Comparison) -> Findings:
     verdicts = "\n".join(f"{ITEM}{sentence}" for sentence in sentences(comparison))
     pairs = [{**asdict(pair), "verdict": pair.verdict} for pair in comparison.pairs]
     numbers = {"runs": [asdict(run) for run in comparison.runs], "pairs": pairs}
-    return Findings([*tables(comparison), verdicts], numbers, comparison.runs)
+    return Findings([comparison.warning, *tables(comparison), verdicts], numbers, comparison.runs)
 
 
 # Files
@@ -117,7 +123,7 @@ class Files:
         Raises:
             UsageError: a file's ending is unknown, or a file or the folder of plots cannot be written.
         """
-        self._plots, self._force = plots, force
+        self._plots, self.force = plots, force
         self._to = [OutputFile(path, "--to", force=force, endings=[*FORMS]) for path in to]
         if wrong := next((path for path in to if not path.suffix), None):
             raise UsageError(f"--to {str(wrong)!r} has no ending; expected {' or '.join(FORMS)}")
@@ -142,7 +148,7 @@ class Files:
 
     def _files(self, folder: Path) -> dict[str, OutputFile]:
         names = [f"{name}{ending}" for name in DRAWN for ending in ENDINGS]
-        return {name: OutputFile(folder / name, "--plots", force=self._force) for name in names}
+        return {name: OutputFile(folder / name, "--plots", force=self.force) for name in names}
 
 
 def _json(content: Findings) -> str:

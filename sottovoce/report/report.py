@@ -33,8 +33,8 @@ VERDICTS = 3
 """Maximum number of verdicts in the headline."""
 
 
-def report(content: Gathered) -> str:
-    """Return the page.
+def report(content: Gathered, *, force: bool = False) -> str:
+    """Return the page; `force` is that of `compare`.
 
     Raises:
         UsageError: no discussion has ended, or the extra `eval` is missing.
@@ -42,7 +42,7 @@ def report(content: Gathered) -> str:
     if not content.ended[0]:
         resume = resume_command(next(iter(content.runs.values())))
         raise UsageError(f"nothing to report yet: no discussion of {', '.join(content.runs)} has ended; use {resume}")
-    comparison, words = comparison_of(content.runs, content.against), Words()
+    comparison, words = comparison_of(content.runs, content.against, force=force), Words()
     experiment, tensors = content.experiment, Tensors(words)
     rows = carried(experiment, content.runs, comparison.runs) if experiment else []
     beside = published_table(experiment, content.runs) if experiment else []
@@ -80,7 +80,7 @@ def headline(comparison: Comparison) -> list[tuple[str, str]]:
     for run in comparison.runs:
         means = (f"{one_line(name)} {figure(mean.value)}" for name, mean in run.measures.items() if name != BYTES)
         results.append((run.run, "; ".join(filter(None, [_result(run), ", ".join(means)]))))
-    return [*results, *(("", verdict) for verdict in verdicts)]
+    return [*results, *(("", text) for text in (comparison.warning.replace("`", ""), *verdicts) if text)]
 
 
 def _result(run: Summary) -> str:

@@ -23,12 +23,15 @@ from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds import normalise
 from sottovoce.prompts.kinds.kind import stands_in
 from sottovoce.prompts.structured import read_json
+from sottovoce.runs.cost import LATENT
 from sottovoce.runs.log import Count
 
 FOUND, ALL_FOUND = "gold found", "all gold found"
 RECALLS, GAIN = (5, 10), 10
 """Cut-off ranks of recall, and of nDCG."""
 OF_RETRIEVAL = (*(f"recall@{k}" for k in RECALLS), f"nDCG@{GAIN}", FOUND, ALL_FOUND)
+SHARES = frozenset({"EM", "F1", "named", LATENT, *OF_RETRIEVAL})
+"""Measures of any scheme that are shares or grades in [0, 1]."""
 SEARCHERS = ("library", "environment")
 """Agents whose messages list retrieved passages."""
 

@@ -44,7 +44,7 @@ from sottovoce.runs.log import (
     StepLine,
 )
 from sottovoce.runs.manifest import FORMAT, VERSION, AgentModel, versions
-from sottovoce.runs.measures import ParseStatistics, answer_measures, parse_statistics, retrieval
+from sottovoce.runs.measures import SHARES, ParseStatistics, answer_measures, parse_statistics, retrieval
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 Scores = dict[Key, float]
@@ -175,6 +175,7 @@ class DiscussionRecord(BaseModel):
             outside=decision is None and self.outside,
             digest=question_digest(self.question),
             documents=document_digests(self.question),
+            shares=SHARES | scheme(self.scheme).shares,
             measures={
                 **(decision.get("measures", {}) if decision else {}),
                 **(answer_measures(self.question, decision) if decision else {}),
@@ -276,6 +277,8 @@ class Result:
     """The sha256 of what is asked (`question_digest`); equal digests mean equal questions in two runs."""
     documents: tuple[str, ...] = ()
     """The sha256 of each text that agents were dealt."""
+    shares: frozenset[str] = SHARES
+    """The measures that are shares or grades in [0, 1]; others may be any number."""
     measures: Mapping[str, int | float | None] = field(default_factory=dict)
     """By name: of a game, of retrieval, of payloads, and EM, F1 and named; None if a measure does not apply."""
     calls: int = 0
@@ -306,11 +309,15 @@ class Result:
     def to_dict(self) -> JSON:
         """Return the fields; after the score comes the one that counts a failure as wrong."""
         row: JSON = {}
-        for each in fields(self):
+        for each in (each for each in fields(self) if each.name != "shares"):
             row[each.name] = getattr(self, each.name)
             if each.name == "score":
                 row["score_failed_wrong"] = self.failed_wrong
         return row
+
+
+COLUMNS = frozenset(Result("").to_dict())
+"""The columns of tables of results, besides measures."""
 
 
 class Results(list[Result]):
@@ -335,6 +342,11 @@ class Results(list[Result]):
                 column = columns.setdefault(name, {})
                 column |= {} if value is None else {(result.question, result.seed): value}
         return columns
+
+    @property
+    def shares(self) -> frozenset[str]:
+        """The measures that are shares or grades in [0, 1]."""
+        return SHARES.union(*(result.shares for result in self))
 
     @property
     def mean_line(self) -> str:

@@ -304,7 +304,7 @@ class Run:
         """Add the judges' verdicts to a result; abstentions are wrong without asking them."""
         said = {name: given.get(key, 0.0 if result.abstained else None) for name, given in self.verdicts.items()}
         known = {name: verdict for name, verdict in said.items() if verdict is not None}
-        return replace(result, measures={**result.measures, **known})
+        return replace(result, measures={**result.measures, **known}, shares=result.shares | {*known})
 
     def card(self) -> JSON:
         """Return the card of a saved run: one page of JSON to publish with its figures.

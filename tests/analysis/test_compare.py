@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sottovoce.analysis.compare import Comparison, Pair, compare
-from sottovoce.analysis.statistics import Difference, mean, share
+from sottovoce.analysis.statistics import Difference, mean, paired_test, share
 from sottovoce.core.errors import UsageError
 from sottovoce.report.paper import compared
 from sottovoce.report.report import headline
@@ -20,7 +20,8 @@ def run(scores: list[float], seed: int = 0, **more: object) -> list[Result]:
 
 
 def game(question: str, seed: int = 0, **measures: float | None) -> Result:
-    return Result(question, seed, score=measures.get("success"), target="3", measures=measures)
+    shares = frozenset({"success", "precision"})
+    return Result(question, seed, score=measures.get("success"), target="3", measures=measures, shares=shares)
 
 
 def pair(comparison: Comparison) -> Pair:
@@ -59,7 +60,7 @@ def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to(
     comparison = compare({"nl": played, "debate": run([1, 0])})
     found = comparison.runs[0].measures
     assert found["precision"].n == 3 and found["success"].value == 0.5
-    assert found["turns"] == mean([10, 11, 12, 13, 14, 15])
+    assert found["turns"] == mean([10, 11, 12, 13, 14, 15], shares=False)
     lines = compared(comparison).printed().splitlines()
     at = lines.index("| run | success | precision | turns |")
     assert lines[at + 2] == "| `nl` | 0.5 (0.188 to 0.812) | 1 (0.439 to 1; in 3) | 12.5 (10.5 to 14.5) |"
@@ -73,34 +74,26 @@ def test_a_pair_is_tested_question_by_question() -> None:
     before, after = [1.0, 0.0] * 10 + [0.0] * 10, [1.0, 0.0] * 10 + [1.0] * 8 + [0.0] * 2
     found = pair(compare({"nl": run(before), "cipher": run(after[::-1])[::-1]}))
     back = pair(compare({"nl": run(before), "cipher": run(after)}))
-    assert (back.run, back.against, back.questions, back.discussions) == ("cipher", "nl", 30, 30)
+    assert (back.run, back.against, back.questions) == ("cipher", "nl", 30)
     assert back.difference.value == pytest.approx(8 / 30)
-    assert back.mcnemar == back.p == back.corrected == pytest.approx(2 / 2**8)
-    assert found.mcnemar != back.mcnemar  # questions are matched by name, not by place
+    assert back.difference.p == back.corrected == pytest.approx(2 / 2**8)
+    assert found.difference.p != back.difference.p  # questions are matched by name, not by place
 
 
-def test_several_seeds_have_no_mcnemar_test() -> None:
+def test_a_question_is_compared_by_its_mean_over_seeds() -> None:
     before, after = run([1, 0, 0] * 5) + run([0, 0, 1] * 5, seed=1), run([1, 1, 0] * 5) + run([1, 0, 1] * 5, seed=1)
-    found = pair(compare({"nl": before, "cipher": after}))
-    assert (found.questions, found.discussions, found.mcnemar) == (15, 30, None)
-    assert found.p == found.difference.p
-    assert found.difference.value == pytest.approx(1 / 3)
+    comparison = compare({"nl": before, "cipher": after})
+    assert pair(comparison).questions == 15 and comparison.notes == ()
+    assert pair(comparison).difference == paired_test([0.5, 0.5, 0] * 5)
 
 
-def test_a_pair_is_of_the_questions_and_seeds_that_both_have_scores_for() -> None:
-    left = [*run([1, 1, 0]), Result("q3", failed=True), *run([0, 0, 0], seed=1)]
-    right = run([1, 0, 0, 1, 1])
-    found = pair(compare({"nl": left, "cipher": right}))
-    assert (found.questions, found.discussions) == (3, 3)
-    assert found.difference.value == pytest.approx(-1 / 3)
-
-
-def test_runs_without_a_common_seed_are_compared_by_each_questions_mean() -> None:
-    left, right = run([1, 1, 0]) + run([0, 1, 0], seed=1), run([1, 0, 0], seed=2)
-    comparison = compare({"nl": left, "cipher": right})
-    assert pair(comparison).difference.value == pytest.approx(((1 - 0.5) + (0 - 1) + 0) / 3)
+def test_runs_that_share_only_some_seeds_are_compared_on_all_of_them() -> None:
+    """Only the shared seed counted: 80 of 100 discussions were dropped without a word, and 80 against 0 was equal."""
+    left = [each for seed in range(5) for each in run([float(seed > 0)] * 20, seed)]
+    comparison = compare({"nl": left, "cipher": run([0.0] * 20)})
+    assert pair(comparison).difference.value == pytest.approx(-0.8) and pair(comparison).corrected < 0.001
     assert comparison.notes == (
-        "`cipher` and `nl`: no seed in common, so each question's mean over its seeds is compared.",
+        "`cipher` and `nl`: scored under different seeds; each question's mean over its seeds is compared.",
     )
 
 
@@ -130,7 +123,7 @@ def test_the_verdict_tells_which_is_better_and_by_how_much() -> None:
 
 
 def test_the_verdict_names_the_correction_and_small_p_values() -> None:
-    found = Pair("b", "a", 90, 90, Difference(0.3, 0.2, 0.4, 0.0001, 0.05, 90), 0.0001, corrected=0.0003, family=3)
+    found = Pair("b", "a", 90, Difference(0.3, 0.2, 0.4, 0.0001, 0.05, 90), corrected=0.0003, family=3)
     assert found.verdict.endswith("p < 0.001 after Holm's correction for 3 comparisons.")
 
 
@@ -138,7 +131,7 @@ def test_the_verdict_says_what_would_have_shown() -> None:
     found = pair(compare({"nl": run([1, 0, 0, 1] * 50), "cipher": run([1, 0, 1, 0] * 50)}))
     # half of 200 pairs differ: 2.8 standard errors of sqrt(0.5 / 199)
     assert found.verdict == (
-        "`cipher` and `nl`: no difference that 200 questions could show; differences below -10.0 and above 10.0 points "
+        "`cipher` and `nl`: no difference that 200 questions could show; differences below -9.9 and above 9.9 points "
         "are excluded (95 %), and one of 14.0 points would have shown in four of five such comparisons."
     )
 
@@ -146,7 +139,7 @@ def test_the_verdict_says_what_would_have_shown() -> None:
 @pytest.mark.parametrize(("left", "right"), [([1.0], [1.0]), ([1, 0, 1, 1, 0], [0, 0, 1, 1, 0])])
 def test_a_difference_that_so_few_questions_cannot_show_is_never_named(left: list[float], right: list[float]) -> None:
     found = pair(compare({"nl": run(left), "cipher": run(right)}))
-    assert found.verdict.endswith("and not even the largest would have shown in four of five such comparisons.")
+    assert found.verdict.endswith(" not even the largest would have shown in four of five such comparisons.")
 
 
 def test_a_verdict_that_holms_correction_turns_says_so_beside_its_interval() -> None:
@@ -161,7 +154,7 @@ def test_an_interval_leaves_0_out_just_where_the_test_that_is_used_finds_a_diffe
     for _ in range(10):
         left, right = (rng.random((2, 30)) < rng.random((2, 1))).astype(float).tolist()
         found = pair(compare({"nl": run(left), "cipher": run(right)}))
-        assert (found.p <= 0.05) == (found.difference.low > 0 or found.difference.high < 0)
+        assert (found.difference.p <= 0.05) == (found.difference.low > 0 or found.difference.high < 0)
 
 
 # Failures
@@ -182,11 +175,32 @@ def test_failures_are_wrong_in_a_figure_of_their_own_and_in_verdicts() -> None:
     assert [failed[0].to_dict()[name] for name in ("score", "score_failed_wrong")] == [None, 0.0]
 
 
-def test_failures_by_causes_outside_of_scheme_and_protocol_are_left_out_of_verdicts() -> None:
-    failed = [Result(f"q{i}", failed=True, outside=True, target="22") for i in range(10)]
-    comparison = compare({"nl": run([1.0] * 30), "hosted": [*failed, *run([1.0] * 30)[10:]]})
-    assert (pair(comparison).questions, pair(comparison).difference.value) == (20, 0)
+def hosted(lost: int) -> dict[str, list[Result]]:
+    """Two runs on 30 questions; a server failed in some discussions of the second."""
+    failed = [Result(f"q{i}", failed=True, outside=True, target="22") for i in range(lost)]
+    return {"nl": run([1.0] * 30), "hosted": [*failed, *run([1.0] * 30)[lost:]]}
+
+
+def test_failures_by_causes_outside_of_scheme_and_protocol_are_left_out_of_verdicts_and_said_first() -> None:
+    comparison = compare(hosted(3))
+    assert (pair(comparison).questions, pair(comparison).difference.value) == (27, 0)
     assert comparison.notes[0].startswith("`hosted`: failed by causes outside of scheme and protocol, and left out")
+    first, *_ = compared(comparison).printed().splitlines()
+    assert first == "Runs lost different shares of their discussions to failures: `nl` 0 of 30, `hosted` 3 of 30."
+
+
+def test_a_run_that_lost_more_than_a_tenth_has_no_verdict_unless_forced() -> None:
+    comparison = compare(hosted(4))
+    assert comparison.pairs == () and pair(compare(hosted(4), force=True)).questions == 26
+    assert comparison.notes[-1] == (
+        "`hosted` and `nl`: no verdict, as `hosted` lost more than a tenth; run it again, or add --force."
+    )
+
+
+def test_a_verdict_names_only_differences_that_are_excluded() -> None:
+    """It said "differences below 0.0 points are excluded" of an interval that began at 0, at p = 0.09."""
+    near = Pair("b", "a", 200, Difference(0.07, 0.0, 0.136, 0.054, 0.034, 200), corrected=0.054, smallest=0.1)
+    assert "could show; differences above 13.6 points are excluded (95 %), and one of 10.0 points" in near.verdict
 
 
 # The same question
@@ -207,7 +221,7 @@ def test_ten_texts_under_200_ids_are_ten_questions() -> None:
     (found, _), between = comparison.runs, pair(comparison)
     assert (found.questions, found.discussions, found.accuracy) == (10, 200, share([1, 0] * 5))
     assert found.accuracy is not None and f"{found.accuracy.low:.3f} {found.accuracy.high:.3f}" == "0.237 0.763"
-    assert (between.questions, between.discussions, between.mcnemar) == (10, 10, 1.0)
+    assert (between.questions, between.difference.p) == (10, 1.0)
 
 
 @pytest.mark.parametrize(("target", "kind", "pairs"), [("29.0", "number", 2), ("29.0", "text", 1), ("30", "number", 1)])
@@ -299,15 +313,17 @@ def test_tables_and_verdicts_are_markdown() -> None:
     head = "| run | questions | discussions | accuracy | 95 % | failed as wrong | 95 % | abstained | failed | "
     half = "50.0% | 43.1% to 56.9%"
     head += "read | reused | written |"
-    assert lines[:4] == [
+    assert lines[:6] == [
+        "Runs lost different shares of their discussions to failures: `nl` 0 of 200, `a|b` 1 of 201.",
+        "",
         f"{head} FLOPs | seconds, in parallel |",
         "|" + "|".join(["---"] * 14) + "|",
         f"| `nl` | 200 | 200 | {half} | {half} | 0 | 0 | 1,234 | 0 | 0 | 1.50e+12 | 0.00 |",
         f"| `a\\|b` | 201 | 201 | {half} | {half} | 0 | 1 | 0 | 0 | 0 |  | 0.25 |",
     ]
-    assert lines[7].startswith("| `a\\|b` | `nl` | 200 | 200 | +0.0 | -10.0 to 10.0 | 1.000 | 1.000 | 1.000 |")
-    assert lines[9:] == [
-        "- `a|b` and `nl`: no difference that 200 questions could show; differences below -10.0 and above 10.0 points "
+    assert lines[9].startswith("| `a\\|b` | `nl` | 200 | +0.0 | -9.9 to 9.9 | 1.000 | 1.000 |")
+    assert lines[11:] == [
+        "- `a|b` and `nl`: no difference that 200 questions could show; differences below -9.9 and above 9.9 points "
         "are excluded (95 %), and one of 14.0 points would have shown in four of five such comparisons.",
         "- `a|b`: failed, left out of accuracy, and wrong in verdicts: late.",
     ]

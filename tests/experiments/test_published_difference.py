@@ -16,7 +16,7 @@ def printed(runs: tuple[float, ...], spread: float | None = None) -> Figure:
 
 @pytest.mark.parametrize(("n", "other", "other_n"), [(300, 0.9178, 300)])
 def test_the_smallest_difference_shows_in_four_of_five_pairs_that_are_drawn(n: int, other: float, other_n: int) -> None:
-    gap = difference(Mean(other, None, None), n, printed((other,)), other_n, "none", gain=False, scale=1)
+    gap = difference(Mean(other, None, None), n, printed((other,)), other_n, "none", gain=False, shares=True, scale=1)
 
     assert gap is not None and gap.smallest is not None
     rng, sign = np.random.default_rng(1), 1 if other <= 0.5 else -1
@@ -28,16 +28,16 @@ def test_the_smallest_difference_shows_in_four_of_five_pairs_that_are_drawn(n: i
 def test_more_seeds_of_the_same_questions_are_not_more_questions() -> None:
     ours = Mean(60.0, 55.0, 65.0)
 
-    found = difference(ours, 100, printed((61.0,)), 100, "none", gain=False, scale=100)
+    found = difference(ours, 100, printed((61.0,)), 100, "none", gain=False, shares=True, scale=100)
     assert found is not None and found.low < -14 < 12 < found.high  # 100 questions, however often they were asked
 
 
 def test_a_printed_error_determines_the_number_of_answers() -> None:
     ours = Mean(59.8, 58.0, 61.6)
 
-    of_runs = difference(ours, 180, printed((59.8,), 1.8), 180, "standard error", gain=False, scale=100)
-    interval = difference(ours, 180, printed((59.8,), 3.6), 180, "95 % interval", gain=False, scale=100)
-    without = difference(ours, 180, printed((59.8,), 1.8), 180, "not said", gain=False, scale=100)
+    of_runs = difference(ours, 180, printed((59.8,), 1.8), 180, "standard error", gain=False, shares=True, scale=100)
+    interval = difference(ours, 180, printed((59.8,), 3.6), 180, "95 % interval", gain=False, shares=True, scale=100)
+    without = difference(ours, 180, printed((59.8,), 1.8), 180, "not said", gain=False, shares=True, scale=100)
 
     assert of_runs is not None and interval is not None and without is not None
     assert of_runs.high == pytest.approx(interval.high, abs=0.2) and of_runs.high < without.high - 1
@@ -46,18 +46,20 @@ def test_a_printed_error_determines_the_number_of_answers() -> None:
 def test_figures_that_are_no_shares_need_an_error() -> None:
     turns = Mean(40.0, 38.0, 42.0)
 
-    assert difference(turns, 180, printed((23.9,)), 180, "none", gain=False, scale=1) is None
-    found = difference(turns, 180, printed((23.9,), 0.5), 180, "standard error", gain=False, scale=1)
+    assert difference(turns, 180, printed((23.9,)), 180, "none", gain=False, shares=False, scale=1) is None
+    found = difference(turns, 180, printed((23.9,), 0.5), 180, "standard error", gain=False, shares=False, scale=1)
     assert found is not None and found.low > 0 and found.value == pytest.approx(16.1)
     assert found.high - found.low == pytest.approx(2 * np.hypot(2.0, 1.96 * 0.5), rel=1e-3)
 
 
 def test_a_gain_without_an_error_is_as_sure_as_two_shares_near_one_half() -> None:
-    found = difference(Mean(2.0, -1.0, 5.0), 180, printed((10.7,)), 180, "none", gain=True, scale=100)
+    found = difference(Mean(2.0, -1.0, 5.0), 180, printed((10.7,)), 180, "none", gain=True, shares=False, scale=100)
 
     assert found is not None and found.low < 0 < found.high
     assert found.high - found.low == pytest.approx(2 * np.hypot(3.0, 196 * (0.5 / 180) ** 0.5), rel=1e-3)
-    assert difference(Mean(0.0, None, None), 2, printed((10.7,)), 180, "none", gain=True, scale=100) is None
+    assert (
+        difference(Mean(0.0, None, None), 2, printed((10.7,)), 180, "none", gain=True, shares=False, scale=100) is None
+    )
 
 
 @pytest.mark.parametrize(
