@@ -10,6 +10,7 @@ import logging
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sottovoce.core.errors import ModelError
-from sottovoce.core.files import bytes_of, opened, text_of
+from sottovoce.core.files import bytes_of, nbytes_of, opened, text_of
 
 RECORD = "source.json"
 PARTIAL = ".partial-"
@@ -27,6 +28,7 @@ CONVERTED = "gguf-"
 """Begins the name of a folder with the contents of a GGUF file; the file's digest follows."""
 MOST_CONVERTED = 30e9
 """Bytes of all those folders; a file whose folder was removed is converted again."""
+DAY = 24 * 3600
 Report = Callable[[str], object]
 """Receives a line about the current step."""
 LOGGER = logging.getLogger(__name__)
@@ -105,19 +107,17 @@ def mark_used(folder: Path) -> None:
 
 
 def remove_oldest(last: Path, limit: float = MOST_CONVERTED) -> None:
-    """Delete the least recently used conversions of GGUF files beyond `limit` bytes in all; `last` always stays."""
+    """Delete the least recently used conversions of GGUF files beyond `limit` bytes in all.
+
+    `last`, the newest, always stays, and so does each that was used within a day.
+    """
     folders = [folder for folder in last.parent.glob(f"{CONVERTED}*") if folder != last and source_of(folder)]
     total = nbytes_of(last)
     for folder in sorted(folders, key=lambda folder: (folder / RECORD).stat().st_mtime, reverse=True):
         total += nbytes_of(folder)
-        if total > limit:
+        if total > limit and (folder / RECORD).stat().st_mtime < time.time() - DAY:
             LOGGER.info("removing %s, which was not used for longest", folder)
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def nbytes_of(folder: Path) -> int:
-    """Return the bytes of a folder's files on disk."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 SUMS = "SHA256SUMS"

@@ -25,8 +25,8 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from sottovoce.core.catalogue import BUNDLED, CATALOGUE, Package, unknown_model
 from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError, command, first_line, nearest
-from sottovoce.core.files import models_folder
-from sottovoce.models.sources.cache import Report, Source, digest_of, nbytes_of, new_folder, source_of, write_source
+from sottovoce.core.files import models_folder, nbytes_of
+from sottovoce.models.sources.cache import Report, Source, digest_of, new_folder, source_of, write_source
 
 BUNDLED_FOLDER = Path(__file__).parents[1] / "bundled"
 GGUF = ".gguf"

@@ -5,6 +5,8 @@ Nothing here imports torch before a command needs it: a run that is over is read
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +16,7 @@ from sottovoce.cli.command import Commands
 from sottovoce.cli.options import Output, OutputFiles, argument
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import RecordError, UsageError, command, nearest
-from sottovoce.core.files import EXPERIMENT, FORCE, OutputFile
+from sottovoce.core.files import EXPERIMENT, FORCE, OutputFile, nbytes_of
 from sottovoce.core.text import amount, counted, one_line, say
 from sottovoce.core.trust import TRUST_PATHS, Trust
 from sottovoce.core.validation import Checked
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from sottovoce.runs.run import Run
 
 commands = Commands("runs")
+MANY_BYTES = 20_000_000_000
+"""The size of all runs above which `runs list` says how to remove some."""
+DAY = 24 * 3600
 WHICH = "A run's name as `runs list` shows it, or the beginning of one; `latest`; or a folder."
 RUN = argument(WHICH, "RUN")
 RUNS = argument("Runs, as for `runs show`; an experiment's folder stands for all its runs.", "RUN")
@@ -139,26 +144,33 @@ class RemoveOptions(Checked):
     """The runs to remove."""
 
     names: list[str] = argument("Runs, as for `runs show`.", "[RUN ...]", default=[])
-    keep: Count | None = Field(default=None, ge=0, description="Remove all but this many newest runs.")
+    keep: Count | None = Field(default=None, ge=0, description="Remove all but this many runs that ended last.")
+    older_than: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="Remove runs that nobody wrote to for this many days."
+    )
+    yes: bool = Field(default=False, description="Do not ask.")
 
 
 @commands.add()
 def list_() -> None:
     """List saved runs, the newest last; `runs show FOLDER` shows a run that --save put in a folder of its own."""
     folders = run_directory.saved_runs()
-    for folder in folders:
+    sizes = list(map(nbytes_of, folders))
+    for folder, size in zip(folders, sizes, strict=True):
         try:
             summary = _summary(folder)
-        except RecordError as error:
+        except (RecordError, OSError) as error:
             summary = str(error)
-        say(f"{folder.name}  {one_line(summary)}")
+        say(f"{folder.name}  {one_line(summary)}; {amount(size)}")
     for file in sorted(run_directory.runs_folder().glob(f"*/{EXPERIMENT}")):
         rows = sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
         say(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
     say(
-        f"in {run_directory.runs_folder()}: {len(folders)} runs, without those of --save FOLDER (`runs show FOLDER`); "
-        f"beyond {run_directory.MAX_RUNS} the oldest are removed"
+        f"in {run_directory.runs_folder()}: {len(folders)} runs, {amount(sum(sizes))}, without those of --save FOLDER "
+        "(`runs show FOLDER`)"
     )
+    if sum(sizes) > MANY_BYTES:
+        say(f"they take more than {amount(MANY_BYTES)}: `runs remove --keep N` or `--older-than DAYS` removes old ones")
 
 
 def _summary(folder: Path) -> str:
@@ -311,12 +323,24 @@ def judge(options: JudgeOptions, limits: Limits) -> None:
 
 @commands.add(RemoveOptions)
 def remove(options: RemoveOptions) -> None:
-    """Remove runs by name, or all but the newest ones; runs in folders that you chose stay."""
-    if bool(options.names) == (options.keep is not None):
-        raise UsageError("runs remove takes runs or --keep N, the number of newest runs to keep; give one of them")
-    if options.keep is not None:
-        removed = run_directory.prune(options.keep)
-    else:
-        removed = [run_directory.find_run(name) for name in options.names]
-        run_directory.remove(removed)
-    say(f"{len(removed)} removed, {len(run_directory.saved_runs())} kept in {run_directory.runs_folder()}")
+    """Remove runs by name, or old ones, after asking at a terminal; runs in folders that you chose stay."""
+    chosen = _old(options.keep, options.older_than)
+    if bool(options.names) == (chosen is not None):
+        raise UsageError("runs remove takes runs, or --keep N and --older-than DAYS; give runs or one of these")
+    folders = chosen or [run_directory.find_run(name) for name in options.names]
+    if folders and not options.yes and sys.stdin.isatty():
+        say(f"{', '.join(folder.name for folder in folders)}: {amount(sum(map(nbytes_of, folders)))}")
+        if input(f"Remove {counted(len(folders), 'run')}? [y/N] ").strip().lower() not in ("y", "yes"):
+            folders = []
+    run_directory.remove(folders)
+    say(f"{len(folders)} removed, {len(run_directory.saved_runs())} left in {run_directory.runs_folder()}")
+
+
+def _old(keep: int | None, days: float | None) -> list[Path] | None:
+    """Return the runs that are neither among the newest nor young nor in use; None if neither is given."""
+    if keep is None and days is None:
+        return None
+    before = time.time() - (days or 0) * DAY
+    newest = sorted(run_directory.saved_runs(), key=run_directory.last_written, reverse=True)
+    old = [folder for folder in newest[keep or 0 :] if run_directory.last_written(folder) <= before]
+    return [folder for folder in old if not run_directory.in_use(folder)]

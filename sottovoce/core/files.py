@@ -64,6 +64,15 @@ def text_of(path: str | Path) -> str:
     return bytes_of(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
+def nbytes_of(folder: Path) -> int:
+    """Return the bytes of a folder's files on disk; links are not followed."""
+    total = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # a process may remove it at this moment
+            total += file.lstat().st_size if stat.S_ISREG(file.lstat().st_mode) else 0
+    return total
+
+
 def leads_out(path: Path, folder: Path) -> bool:
     """Return True if a link leads from a path in a folder, which somebody else may have made, to a place outside it."""
     return not path.resolve().is_relative_to(folder.resolve())

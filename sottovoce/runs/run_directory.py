@@ -14,7 +14,6 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from itertools import accumulate
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -32,11 +31,6 @@ SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 """A surrogate (half of a character), escaped."""
 RESUMED = b'{"line":"resumed"}\n'
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-MAX_RUNS = 200
-"""Largest number of runs; the oldest are removed when another starts."""
-MAX_BYTES = 10 << 30
-"""Largest size of all their payloads, in bytes, as their logs state it; the newest run stays whatever its size."""
-
 
 class Log:
     """The log of a run, open for writing; one process at a time."""
@@ -161,10 +155,11 @@ def without_surrogates(line: bytes) -> bytes:
 
 
 def last_line(folder: Path) -> JSON:
-    """Return the last line of a log without reading the rest; {} if it is incomplete or too long."""
-    with opened(folder / LOG) as file:
+    """Return the last line of a log without reading the rest; {} if it is incomplete or too long, or cannot be read."""
+    with suppress(OSError), opened(folder / LOG) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - END))
         return parsed((file.read().splitlines(keepends=True) or [b""])[-1]) or {}
+    return {}
 
 
 def parsed(line: bytes) -> JSON | None:
@@ -232,17 +227,9 @@ def run_name(folder: Path) -> str:
     return folder.name if folder.parent == runs_folder() else str(folder)
 
 
-def prune(max_runs: int = MAX_RUNS, max_bytes: int = MAX_BYTES) -> list[Path]:
-    """Remove all but the newest `max_runs` runs within `max_bytes` bytes, and those in use; return the removed ones."""
-    folders = saved_runs()
-    sizes = (last_line(folder).get("nbytes") for folder in reversed(folders))  # a log may not state it
-    taken = accumulate(nbytes if isinstance(nbytes, int) and nbytes >= 0 else 0 for nbytes in sizes)
-    newest = [folder for folder, nbytes in zip(reversed(folders), taken, strict=True) if nbytes <= max_bytes][:max_runs]
-    stay = {*newest, *folders[-1:]} if max_runs else set()
-    removed = [folder for folder in folders if folder not in stay and not in_use(folder)]
-    for folder in removed:
-        shutil.rmtree(folder, ignore_errors=True)
-    return removed
+def last_written(folder: Path) -> float:
+    """Return when a run's log was last written to, in seconds since 1970."""
+    return (folder / LOG).stat().st_mtime
 
 
 def remove(folders: Sequence[Path]) -> None:

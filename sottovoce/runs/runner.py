@@ -42,9 +42,7 @@ SYNC = 1.0
 
 
 def start_run(manifest: RunManifest, questions: Sequence[Question], folder: Path | None = None) -> Run:
-    """Start a run, in `folder` or in the default place, where the oldest runs are removed. Errors: see `Run.start`."""
-    if folder is None:
-        run_directory.prune(run_directory.MAX_RUNS - 1)
+    """Start a run, in `folder` or in the default place. Errors: see `Run.start`."""
     return Run.start(manifest, questions, folder or run_directory.new_folder(manifest.scheme))
 
 
@@ -283,7 +281,7 @@ class Job:
         return self.limits.reached(*_spent(runs)) or (self.limits.out_of_time() if late else "")
 
     def _left(self, others: Iterable[Run]) -> Limits:
-        (calls, tokens), limits = _spent(others), self.limits
+        (calls, tokens, _), limits = _spent(others), self.limits
         left = {
             "call_limit": limits.call_limit and limits.call_limit - calls,
             "token_limit": limits.token_limit and limits.token_limit - tokens,
@@ -292,9 +290,9 @@ class Job:
         return limits.model_copy(update=left)
 
 
-def _spent(runs: Iterable[Run]) -> tuple[int, int]:
+def _spent(runs: Iterable[Run]) -> tuple[int, int, int]:
     costs = [run.cost for run in runs]
-    return sum(cost.calls for cost in costs), sum(cost.total for cost in costs)
+    return sum(cost.calls for cost in costs), sum(cost.total for cost in costs), sum(cost.uncounted for cost in costs)
 
 
 @contextmanager

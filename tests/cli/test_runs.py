@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from sottovoce.runs.log import encoded
 from sottovoce.runs.run import load_run
-from sottovoce.runs.run_directory import saved_runs
+from sottovoce.runs.run_directory import LOG, Log, saved_runs
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused
 
@@ -54,7 +57,7 @@ def test_a_run_in_a_folder_of_its_own_is_not_listed_and_says_where_it_is(
 
     (last,) = call("runs", "list").out.splitlines()
     assert f"runs show {tmp_path / 'own'}`" in said.out.splitlines()[-1]
-    assert "0 runs, without those of --save FOLDER (`runs show FOLDER`)" in last
+    assert "0 runs, 0 bytes, without those of --save FOLDER (`runs show FOLDER`)" in last
     assert said.out.startswith(call("runs", "show", tmp_path / "own").out)
 
 
@@ -123,7 +126,7 @@ def test_runs_are_compared(call: Call, models: Models, asked: Path, tmp_path: Pa
     answer = call("runs", "compare", tmp_path / "debate", tmp_path / "single")
 
     assert answer.code == 0
-    assert "| `debate` | 3 | 3 |" in answer.out and "| `single` | `debate` | 3 | 3 |" in answer.out
+    assert "| `debate` | 3 | 3 |" in answer.out and "| `single` | `debate` | 3 |" in answer.out
     assert "no difference that 3 questions could show" in answer.out
 
 
@@ -135,8 +138,25 @@ def test_runs_are_removed_by_name_all_or_none(call: Call, models: Models, tmp_pa
     refused_line = refused(call, USAGE, "runs", "remove", first, tmp_path / "chosen")
 
     assert "delete its folder yourself" in refused_line and len(saved_runs()) == 2
-    assert call("runs", "remove", "--keep", 1).out.startswith("1 removed, 1 kept in ")
+    assert call("runs", "remove", "--keep", 1).out.startswith("1 removed, 1 left in ")
     assert [folder.name for folder in saved_runs()] == [last]
+
+
+def test_no_run_is_removed_that_nobody_asked_for(call: Call, models: Models) -> None:
+    """A log that stated a large size, or 200 runs, removed older ones when the next began."""
+    for number in range(3):
+        call("debate", f"{number} + 2?", "--model", models.tiny, "--quiet", *FEW)
+    old, claims, young = saved_runs()
+    (claims / LOG).write_bytes((claims / LOG).read_bytes() + encoded({"line": "stopped", "nbytes": 99999999999}))
+    os.utime(old / LOG, (0, 0))
+
+    call("debate", "2 + 2?", "--model", models.tiny, "--quiet", *FEW)
+    assert len(saved_runs()) == 4 and "100 GB" not in call("runs", "list").out  # but as the disk has them
+    with closing(Log(young)):
+        call("runs", "remove", "--older-than", 0.5, "--keep", 1)
+        assert len(saved_runs()) == 3 and not old.exists()
+        call("runs", "remove", "--keep", 0)
+    assert saved_runs() == [young]
 
 
 def test_one_discussion_of_many_is_shown(call: Call, models: Models, asked: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where runs are kept: found by name, the oldest removed, none that is in use."""
+"""Where runs are kept, and how they are found by name."""
 
 from __future__ import annotations
 
@@ -40,26 +40,3 @@ def test_names_of_new_runs_are_their_own() -> None:
     first.mkdir(parents=True)
 
     assert run_directory.new_folder("debate") != first
-
-
-@pytest.mark.parametrize(
-    ("keep", "room", "left"),
-    [(2, 100, ["b", "c"]), (0, 100, []), (9, 50, ["b", "c"]), (9, 1, ["c"])],
-)
-def test_the_oldest_runs_go_first(keep: int, room: int, left: list[str]) -> None:
-    for name in "abc":
-        put(name, 20)
-
-    removed = run_directory.prune(keep, room)
-
-    assert [folder.name for folder in run_directory.saved_runs()] == left
-    assert len(removed) == 3 - len(left)
-
-
-def test_a_run_that_is_in_use_stays() -> None:
-    held = Log(put("a"))
-    put("b")
-    try:
-        assert run_directory.prune(0) == [run_directory.runs_folder() / "b"]
-    finally:
-        held.close()
