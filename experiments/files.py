@@ -7,14 +7,15 @@ FOLDER/ROW/pilot/        the run that measured the cost of samples, if the row i
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
-import uuid
 from collections.abc import Collection, Iterable, Mapping
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError, nearest
@@ -22,11 +23,13 @@ from sottovoce.core.files import EXPERIMENT, read_yaml, write
 from sottovoce.core.trust import Trust, lies_in
 from sottovoce.experiments.row_content import Content, plain, with_settings
 from sottovoce.experiments.schema import Experiment
+from sottovoce.runs.manifest import digest
 from sottovoce.runs.record import Results
 from sottovoce.runs.run import Run, load_run
 from sottovoce.runs.run_directory import LOG
 
 KIND, EXAMPLES = "experiment file", "file of worked examples"
+EXAMPLE = "rows: {alone: {scheme: single}}"
 DATA = Path("data")
 NAMES = ("against", "floor", "row", "rows", "points", "probe_from", "probe-from")
 """Keys of names of rows and points."""
@@ -55,7 +58,9 @@ def read_experiment(
         UsageError: the file cannot be read, or something in it is wrong.
     """
     path = path / EXPERIMENT if path.is_dir() else path
-    content = _filled(read_yaml(path, KIND, "rows: {alone: {scheme: single}}", NAMES), str(data.resolve()))
+    content = _filled(read_yaml(path, KIND, EXAMPLE, NAMES), str(data.resolve()))
+    if path.name != EXPERIMENT or "file" not in content:
+        content["file"] = str(path.resolve())
     resolved = _resolved(content, path.parent.resolve(), limit)
     try:
         return Experiment.model_validate(with_settings(resolved, {**settings}) if settings else resolved)
@@ -151,16 +156,24 @@ def check_data(experiment: Experiment, names: Collection[str]) -> None:
     chosen = dict.fromkeys(experiment.rows[name].point for name in experiment.runs_of(names))
     missing = {
         point: source.file
-        for point in chosen
-        for source in (experiment.points[point].questions if point else experiment.questions)
+        for point in filter(None, chosen)  # without points, the error of the file says it all
+        for source in experiment.points[point].questions
         if source.file is not None and not source.file.exists()
     }
-    if not missing or "" in missing:
-        return  # without points, the error of the file says it all
+    if not missing:
+        return
     here = " ".join(f"--rows {shlex.quote(f'*.{point}')}" for point in chosen if point not in missing)
     first, rest = str(next(iter(missing.values()))), f", or run the rows whose data are here: {here}" if here else ""
     lacking = f"{len(missing)} of {len(chosen)} points have no data here, the first is {first!r}"
     raise UsageError(f"{lacking}; put it there, or give its folder as --data{rest}")
+
+
+def check_file(experiment: Experiment, folder: Path) -> None:
+    """Raise a UsageError for a folder that was made from another file, unless that is gone: then it was moved."""
+    saved = read_yaml(folder / EXPERIMENT, KIND, EXAMPLE) if (folder / EXPERIMENT).exists() else {}
+    old, new = saved.get("file"), experiment.file
+    if isinstance(old, str) and new and old != new and os.path.exists(old):
+        raise UsageError(f"{str(folder)!r} is the folder of {old!r}, and not of {new!r}; give another: --save FOLDER")
 
 
 def save(content: Content, folder: Path, points: Collection[str] = ()) -> None:
@@ -173,47 +186,38 @@ def save(content: Content, folder: Path, points: Collection[str] = ()) -> None:
 
     copies: dict[Path, str] = {}  # the same file may serve several points
 
-    def copied(part: Content, name: str) -> Content:
-        sources = part.get("questions")
-        listed = sources if isinstance(sources, list) else [sources]
-        named = [_copy_source(each, name + f"+{n}" * (n > 0), folder, copies) for n, each in enumerate(listed)]
-        return {**part, "questions": named if isinstance(sources, list) else named[0]}
+    def copied(source: Content) -> Content:
+        if "file" not in source:
+            return source
+        file = Path(source["file"])
+        if file.parent != folder.resolve() and file not in copies:
+            copies[file] = f"questions+{digest(str(file))[:8]}{file.suffix}"  # no row can have a name with a +
+            _copy(file, folder / copies[file])
+        return {**source, "file": copies.get(file, file.name)}
+
+    def with_copies(part: Content) -> Content:
+        sources = part["questions"]
+        return {**part, "questions": [*map(copied, sources)] if isinstance(sources, list) else copied(sources)}
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        content = copied(content, "questions") if content.get("questions") is not None else dict(content)
+        content = with_copies(content) if content.get("questions") is not None else dict(content)
         if listed := content.get("points"):
-            chosen = {name: copied(point, f"questions-{name}") for name, point in listed.items() if name in points}
-            content["points"] = {**listed, **chosen}
+            content["points"] = {**listed, **{name: with_copies(listed[name]) for name in listed if name in points}}
         write(folder / EXPERIMENT, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120))
     except OSError as error:
         raise RecordError(f"experiment {str(folder)!r} cannot be written: {error.strerror}") from error
 
 
-def _copy_source(source: Content, name: str, folder: Path, copies: dict[Path, str]) -> Content:
-    """Copy the file, or folder of files, of a source of questions into this folder; return the source with the copy."""
-    if "file" not in source:
-        return dict(source)
-    file = Path(source["file"])
-    copy = folder / copies.setdefault(file, f"{name}{file.suffix}")
-    if not copy.exists() or not file.samefile(copy):
-        _copy(file, copy)
-    return {**source, "file": copy.name}
-
-
 def _copy(source: Path, target: Path) -> None:
     """Replace the target by a copy; writing into the target would follow links in it."""
-    temporary = target.with_name(f".{uuid.uuid4().hex}.part")
-    try:
-        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, temporary)
-    except BaseException:
-        shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
-        raise
-    if target.is_dir() and not target.is_symlink():
-        shutil.rmtree(target)
-    else:
-        target.unlink(missing_ok=True)
-    temporary.rename(target)
+    with TemporaryDirectory(prefix=".", dir=target.parent) as temporary:
+        copy = (shutil.copytree if source.is_dir() else shutil.copyfile)(source, Path(temporary) / target.name)
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
+        copy.rename(target)
 
 
 def runs_in(folder: Path, names: Iterable[str] | None = None) -> dict[str, Run]:

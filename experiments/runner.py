@@ -13,7 +13,7 @@ from pathlib import Path
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import check_no_link
 from sottovoce.core.trust import Trust, contained
-from sottovoce.experiments.files import runs_in, save
+from sottovoce.experiments.files import check_file, runs_in, save
 from sottovoce.experiments.rows import Row, is_known, is_over, match, pilot_name, prepare, with_pilots
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.context import Models
@@ -160,10 +160,11 @@ def run_experiment(
         trust: The sandbox for all rows, if somebody else may have written the experiment; None keeps each row's own.
 
     Raises:
-        UsageError: a row cannot run; found before any row starts.
+        UsageError: a row cannot run, or the folder is of another file; found before any row starts.
         RecordError: see `RowRunner.run`; also found before any row starts, except for models.
         KeyboardInterrupt: it was stopped; the same call resumes.
     """
+    check_file(experiment, runner.folder)
     selected = experiment.runs_of(names)
     runner.read(experiment.rows)
     known = [name for name in experiment.rows if name in selected or name in runner.runs]

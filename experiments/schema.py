@@ -1,21 +1,7 @@
 """The format of an experiment file: rows of settings that are all asked the same questions, once or at several points.
 
-    questions: {sample: split/7, limit: 100}
-    settings: {model: bundled, rounds: 2}          # for all rows: each takes those that its scheme has
-    rows:
-      alone: {scheme: single, temperature: 0}
-      words: {scheme: debate}
-    against: alone                                 # compare with this row only; else compare all pairs
-
-docs/howto/experiments.md has all keys. The tables and figures of papers are in `experiments/published`; they also have
-what is printed, and notes:
-
-    published:
-      paper: SDE (arXiv 2506.19209), Table 2
-      metrics: {accuracy: score}                   # as printed, and its meaning here: the score, or a measure
-      error: none                                  # the kind of error that is printed
-      figures: {facts1: {nothing: .12, words: {mean: .61, spread: .02}}}
-    notes: {overlap: none, differs: [Prompts are our wording.]}
+docs/howto/experiments.md has an example and all keys. The tables and figures of papers are in `experiments/published`;
+they also have what is printed, and notes (docs/howto/reproduce.md).
 
 Nothing here imports torch or langgraph.
 """
@@ -214,6 +200,7 @@ class Experiment(Keyed):
     model_config = ConfigDict(title="the experiment", arbitrary_types_allowed=True)
 
     about: str = Field(default="", description="What the experiment is for.")
+    file: str | None = Field(default=None, description="The file that it was read from, also as saved in its folder.")
     questions: Annotated[list[Source], ONE_OR_MORE] = Field(
         default=[], description="One source, or several whose questions are pooled in their order."
     )

@@ -149,7 +149,7 @@ def place(setting: str) -> int:
 
 
 SWITCH = {True: "on", False: "off"}
-"""YAML 1.1 reads these words as booleans."""
+"""The words that YAML 1.1 reads as booleans: older saved experiments have these."""
 
 
 class UnknownName(UsageError):

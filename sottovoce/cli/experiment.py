@@ -130,12 +130,12 @@ def run(options: ExperimentOptions, outputs: OutputFiles, limits: Limits, trust:
     ours = None if options.file.exists() else shipped().get(str(options.file))
     file = ours or options.file
     again = file.is_dir()
-    changed = {**({"limit": options.limit} if options.limit else {}), **options.set_}
+    settings = {**({"model": options.model} if options.model else {}), **options.set_}
+    changed = {**({"limit": options.limit} if options.limit else {}), **settings}
     suffix = "".join(f"-{name}-{value}" for name, value in changed.items())
     folder = options.save or (file if again else runs_folder() / f"{file.stem}{UNSAFE.sub('-', suffix)[:LONGEST]}")
     if folder != file:
         check_folder(folder, "--save", EXPERIMENT)
-    settings = {**({"model": options.model} if options.model else {}), **options.set_}
     experiment = read_experiment(file, options.limit, options.data, settings)
     check_data(experiment, options.rows)
     if ours is None:

@@ -41,6 +41,15 @@ def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: P
     assert "pair: 0.0% right of 2, " in answer.err and " 8 calls" in answer.err
 
 
+def test_the_option_for_a_model_is_short_for_the_setting(call: Call, table: Path, models: Models) -> None:
+    """Its rows were in the folder of those with the file's own model."""
+    asked = ("experiment", "run", table, "--rows", "alone", "--trust-paths")
+    short, long = call(*asked, "--model", models.tiny), call(*asked, "--set", f"model={models.tiny}")
+
+    assert short.out == long.out and short.code == long.code == 0
+    assert "table-model-" in short.out.splitlines()[-1]
+
+
 def test_a_finished_experiment_is_printed_again(call: Call, table: Path, tmp_path: Path) -> None:
     save = ("--save", tmp_path / "kept", "--trust-paths")  # the model lies elsewhere
     first = call("experiment", "run", table, *save)
@@ -143,7 +152,7 @@ def test_a_published_table_runs_by_name_with_another_model_and_shows_both_figure
 
     assert answer.code == 0, answer.err
     assert "| `single` | qwen-7b.gsm8k | accuracy | 0.8" in answer.out and "- differs: Prompts are our" in answer.out
-    assert [path.name for path in (tmp_path / "out").glob("questions*")] == ["questions-qwen-7b.gsm8k.jsonl"]
+    assert len([*(tmp_path / "out").glob("*.jsonl")]) == 1
 
 
 def test_questions_under_columns_of_their_own_are_asked_and_without_targets_that_is_said_first(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
@@ -82,7 +82,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
     assert [row.settings.temperature for row in found.values()] == [[0.0], [0.0], []]
     assert [row.settings.max_tokens for row in found.values()] == [9, 9, 5]
     assert found["pair"].settings.model_dump()["rounds"] == 2
-    assert {row.settings.guide for row in found.values()} == {"off"}  # YAML reads `off` as a truth value
+    assert {row.settings.guide for row in found.values()} == {"off"}  # as YAML 1.1 reads `off`
 
 
 @pytest.mark.parametrize(
@@ -157,16 +157,31 @@ def test_names_stay_as_they_are_written(tmp_path: Path) -> None:
 
 
 def test_question_files_of_different_points_have_different_names(tmp_path: Path) -> None:
-    """The second file of point `a` was the first of point `a1`."""
-    questions = ("1 + 1?", "2 + 2?", "3 + 3?")
-    for number, question in enumerate(questions):
-        (tmp_path / f"q{number}.jsonl").write_text(json.dumps({"question": question, "target": "4"}))
-    sources = [{"file": f"q{number}.jsonl"} for number in range(3)]
-    experiment = read(tmp_path, with_points(points={"a": {"questions": sources[:2]}, "a1": {"questions": sources[2]}}))
-    save(experiment.content, tmp_path / "kept", ["a", "a1"])
+    """The second file of point `a` was the first of point `a1`, and the first of both `a` and `a.jsonl` was one."""
+    files = ["q0.jsonl", "q1.jsonl", "q2.jsonl", "q3"]
+    for number, name in enumerate(files):
+        (tmp_path / name).write_text(f"{number}")
+    sources = [{"file": name} for name in files]
+    points = {"a": {"questions": sources[:2]}, "a1": {"questions": sources[2]}, "a.jsonl": {"questions": sources[3]}}
 
-    files = [source.file for point in read_experiment(tmp_path / "kept").points.values() for source in point.questions]
-    assert [json.loads(file.read_text())["question"] for file in files if file] == [*questions]
+    save(read(tmp_path, with_points(points=points)).content, tmp_path / "kept", points)
+    again = read_experiment(tmp_path / "kept").content
+    again["points"]["a"]["questions"].reverse()  # as edited there: neither is copied over the other
+    save(again, tmp_path / "kept", points)
+
+    found = [each.file for point in read_experiment(tmp_path / "kept").points.values() for each in point.questions]
+    assert [file.read_text() for file in found if file] == ["1", "0", "2", "3"]
+    assert all(file and "+" in file.name for file in found)  # as no row may be called
+
+
+def test_words_for_yes_and_no_are_words_and_switches_take_them(tmp_path: Path) -> None:
+    """YAML 1.1 reads them as booleans: an agent's system prompt was True."""
+    settings = "{guide: on, answer-turn: off, thinking: off, demonstrations: no, exact: true, system: yes}"
+    found = read(tmp_path, f"settings: {settings}\nquestions: {{sample: split}}\nrows: {{a: {{scheme: single}}}}\n")
+
+    of = found.rows["a"].settings
+    assert (of.guide, of.answer_turn, of.thinking, of.demonstrations, of.exact) == ("on", "off", False, False, True)
+    assert of.system == ["yes"]
 
 
 def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: Any) -> None:
@@ -293,6 +308,27 @@ def test_a_stopped_experiment_resumes_also_in_another_folder(tmp_path: Path, aft
     }
 
 
+def test_a_folder_is_of_one_file_wherever_they_are_moved(tmp_path: Path) -> None:
+    """Two files of one name were run into one folder."""
+    kept, (first, second) = tmp_path / "kept", (tmp_path / name for name in ("a", "b"))
+    for folder in (first, second):
+        folder.mkdir()
+    run_experiment(read(first), RowRunner(kept, models=scripted()))
+    before = (kept / "experiment.yaml").read_text()
+
+    wrong = "kept' is the folder of '.*a/table.yaml', and not of '.*b/table.yaml'; give another: --save FOLDER"
+    with pytest.raises(UsageError, match=wrong):
+        run_experiment(read(second, with_keys(rows={"more": {"scheme": "single"}})), RowRunner(kept, models=scripted()))
+
+    assert (kept / "experiment.yaml").read_text() == before
+    moved, model = kept.rename(tmp_path / "moved"), scripted()
+    run_experiment(read(first), RowRunner(moved, models=model))
+    run_experiment(read_experiment(moved), RowRunner(moved, models=model))
+    (first / "table.yaml").unlink()  # moved to the other place
+    run_experiment(read(second), RowRunner(moved, models=model))
+    assert model.calls == []
+
+
 def test_a_folder_has_a_copy_of_its_question_file(tmp_path: Path) -> None:
     path = lines(tmp_path, *SUMS)
     run(tmp_path, with_keys(questions={"file": "q.jsonl", "limit": 2}), names=["alone"])
@@ -331,6 +367,16 @@ def test_a_limit_counts_for_all_rows_together(tmp_path: Path) -> None:
     assert why == f"the call limit is reached: {calls} of 6" and 6 <= calls <= 7  # agents speak side by side
     assert run(tmp_path, limits=Limits(call_limit=6))[1] == why  # and no further call is made
     assert run(tmp_path)[1] == ""
+
+
+def test_a_limit_of_tokens_holds_for_later_rows_where_a_server_reports_none(tmp_path: Path) -> None:
+    run(tmp_path, names=["pair"])
+    model = scripted()
+
+    _, why = run(tmp_path, model=model, limits=Limits(token_limit=1_000_000))
+
+    assert why.startswith("the token limit cannot be kept: no tokens were reported for 12 of 12 calls")
+    assert model.calls == []
 
 
 # Points
@@ -409,7 +455,9 @@ def test_questions_of_several_data_sets_are_pooled_in_their_order(tmp_path: Path
 
     assert [each["id"] for each in runs["alone"].questions()] == ["gsm8k/0", "gsm8k/1", "mmlu/sums/0"]
     origin = prepare(again, "alone").origin
-    assert origin == "2 of 3 rows of gsm8k (questions.jsonl); all 1 row of mmlu/sums (questions+1.csv)"
+    assert origin and re.fullmatch(
+        r"2 of 3 rows of gsm8k \(questions\+.{8}\.jsonl\); all 1 row of mmlu/sums \(questions\+.{8}\.csv\)", origin
+    )
 
 
 def test_two_sources_with_the_same_questions_are_refused(tmp_path: Path) -> None:

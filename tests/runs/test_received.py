@@ -182,17 +182,16 @@ def test_an_experiment_s_folder_has_no_file_elsewhere_written(is_folder: bool, t
     """A received folder with a link in the place of the copy of its questions wrote over any file of the user's."""
     precious, folder = tmp_path / "precious", tmp_path / "received"
     precious.write_text("mine")
-    folder.mkdir()
-    own = folder / "own" / "test.jsonl" if is_folder else folder / "own.jsonl"
+    own = tmp_path / "own" / "test.jsonl" if is_folder else tmp_path / "own.jsonl"
     own.parent.mkdir(exist_ok=True)
     own.write_text('{"question": "1 + 1?"}\n')
-    link = folder / "questions" / "test.jsonl" if is_folder else folder / "questions.jsonl"
-    link.parent.mkdir(exist_ok=True)
-    link.symlink_to(precious)
-    (folder / "experiment.yaml").symlink_to(precious)
+    given = {"questions": {"file": str(own.parent if is_folder else own), "dataset": "gsm8k"}, "rows": {}}
+    save(given, folder)
+    for link in (folder / "experiment.yaml", *folder.rglob("*.jsonl")):
+        link.unlink()
+        link.symlink_to(precious)
 
-    asked = {"file": str(own.parent if is_folder else own), "dataset": "gsm8k"}
-    save({"questions": asked, "rows": {}}, folder)
+    save(given, folder)
 
     assert precious.read_text() == "mine"
     assert not link.is_symlink() and link.read_text() == own.read_text()
