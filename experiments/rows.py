@@ -1,7 +1,7 @@
 """Rows: what an experiment, a baseline or a search runs. Each row is one run: a scheme, settings, questions and seeds.
 
 A row may be self-consistency with as many samples as cost the same as another row. A pilot, a row of its own in
-`ROW/pilot`, measures how many samples that makes: see docs/howto/scores.md.
+`ROW/pilot`, measures once how many samples that makes: see docs/howto/scores.md.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.option_groups import OF_PROTOCOL, People, Watched
 from sottovoce.nodes.question import Passage, Question, passages_of, question_id
 from sottovoce.nodes.settings import EACH, Settings
-from sottovoce.runs.cost import computed_tokens, flops
+from sottovoce.runs.cost import MODELS, computed_tokens, flops
 from sottovoce.runs.limits import Budget, Currency
+from sottovoce.runs.manifest import digest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import resume_command
+
+IDENTITY = ("scheme", "settings", "budget", "seeds", "questions", "prompts")
+"""Fields of a run's manifest that identify a row; with other values it would be another row."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Row:
     origin: str | None
     """Where the questions come from, in a phrase."""
     matched: Matched | None = None
-    """The row whose cost determines the number of samples; see `match`."""
+    """The row whose cost determines the number of samples; see `match`. A pilot measures for it."""
     budget: Budget | None = None
     """That cost, once it is known."""
 
@@ -100,7 +104,7 @@ def _selected(question: Question, agent: str, selection: Selection) -> list[Pass
     return [dealt[number - 1] for number in selection]
 
 
-PILOT_QUESTIONS, PILOT_SAMPLES = 8, 4
+PILOT, PILOT_QUESTIONS, PILOT_SAMPLES = "/pilot", 8, 4
 DISCUSSION_SETTINGS = {
     "protocol", "option", "fallback", "seed", *OF_PROTOCOL, *People.model_fields, *Watched.model_fields
 }  # fmt: skip
@@ -113,10 +117,10 @@ def baselines(name: str, run: Run, by: Currency) -> list[Row]:
     They have the questions and seeds of the run.
 
     Raises:
-        UsageError: the run is not over, or a single agent cannot be asked its questions.
+        UsageError: the run is not over, or failed in part, or a single agent cannot be asked its questions.
     """
-    if not is_over(run):
-        raise UsageError(f"run {name!r} is not over, so its cost is unknown; {resume_command(run)} resumes it")
+    if why := unknown_cost(name, run):
+        raise UsageError(f"run {why}; {resume_command(run)} resumes it")
     matched = {"single": None, "self_consistency": Matched(row=name, by=by)}
     questions, rows = run.questions(), list[Row]()
     for scheme_name, target in matched.items():
@@ -164,87 +168,108 @@ def with_pilots(rows: Iterable[Row]) -> dict[str, Row]:
     for row in rows:
         if row.matched:
             settings = row.settings.model_copy(update={"samples": PILOT_SAMPLES})
-            pilot = replace(row, name=pilot_name(row.name), settings=settings, seeds=row.seeds[:1], matched=None)
+            pilot = replace(row, name=row.name + PILOT, settings=settings, seeds=row.seeds[:1])
             by_name[pilot.name] = replace(pilot, questions=row.questions[:PILOT_QUESTIONS])
         by_name[row.name] = row
     return by_name
 
 
-def pilot_name(row: str) -> str:
-    """Return the name of a row's pilot."""
-    return f"{row}/pilot"
+def unknown_cost(name: str, run: Run | None) -> str:
+    """Return why the cost of a run's discussions is not known yet; "" if all ended with a decision."""
+    if run is not None and not run.unfinished:
+        return ""
+    failed = counted(run.counts.failed, "failed discussion") if run and run.counts.failed else ""
+    return f"{name!r} {f'has {failed}' if failed else 'is not over'}, so its cost is unknown"
 
 
-def is_known(row: Row, runs: Mapping[str, Run]) -> bool:
-    """Return whether the runs that determine a row's number of samples are over; True for an unmatched row."""
-    needed = [] if row.matched is None else [row.matched.row, pilot_name(row.name)]
-    return all(name in runs and is_over(runs[name]) for name in needed)
+def waits_for(row: Row, runs: Mapping[str, Run]) -> str:
+    """Return the name of the run whose cost a row needs and that is not known yet; "" if it can run."""
+    if row.matched is None or _saved_budget(row, runs):
+        return ""
+    needed = [row.matched.row] if row.name.endswith(PILOT) else [row.matched.row, row.name + PILOT]
+    return next((name for name in needed if unknown_cost(name, runs.get(name))), "")
 
 
-def is_over(run: Run) -> bool:
-    """Return whether each discussion ended, with a decision or a failure."""
-    return all(record.status in ("done", "failed") for record in run.records.values())
+def _saved_budget(row: Row, runs: Mapping[str, Run]) -> Budget | None:
+    """Return the budget with which a row, or the row of a pilot, was started, if it is matched to the same run now."""
+    run = runs.get(row.name.removesuffix(PILOT))
+    budget = run.manifest.budget if run else None
+    if budget is None or Matched(row=budget.row, by=budget.by) != row.matched:
+        return None
+    target = runs.get(budget.row)
+    return budget if target is None or budget.settings in ("", digest(target.manifest.settings)) else None
 
 
 def match(row: Row, runs: Mapping[str, Run]) -> Row:
     """Return a matched row with its budget and the number of samples that this makes; other rows as they are.
 
     Raises:
-        UsageError: no discussion of the other row or of the pilot ended, or the FLOPs of a hosted model are needed.
+        UsageError: the cost of the other row, or of the pilot, is unknown or 0.
     """
     if row.matched is None:
         return row
-    assert is_known(row, runs), "rows run in order, and no row runs after a stopped one"
+    assert not waits_for(row, runs), "a row that waits does not run"
     target, by = row.matched.row, row.matched.by
-    samples = [_sample_costs(record, by) for record in _done(runs[pilot_name(row.name)])]
-    budget = Budget(
-        row=target,
-        by=by,
-        target=fmean(_costs(runs[target], by)),
-        first=fmean(first for first, *_ in samples),
-        further=fmean(cost for _, *further in samples for cost in further),
-        questions=len(samples),
-    )
-    if not (budget.target and budget.further):
-        costs = f"{budget.in_words(budget.target)}, and a sample {budget.in_words(budget.further)}"
-        raise UsageError(f"a discussion of {target!r} took {costs}; expected more than 0 of both, to match by {by}")
+    budget = _saved_budget(row, runs)
+    cost = budget.target if budget else _mean(target, _costs(runs[target], by), by)
+    if row.name.endswith(PILOT):  # which does not run if the cost is unknown
+        return row
+    if budget is None:
+        pilot = row.name + PILOT
+        samples = [_sample_costs(record, by) for record in runs[pilot].records.values()]
+        budget = Budget(
+            row=target,
+            settings=digest(runs[target].manifest.settings),
+            by=by,
+            target=cost,
+            first=_mean(pilot, [first for first, *_ in samples], by),
+            further=_mean(pilot, [each for _, *further in samples for each in further], by),
+            questions=len(samples),
+        )
+        if not (budget.target and budget.further):
+            costs = f"{budget.in_words(budget.target)}, and a sample {budget.in_words(budget.further)}"
+            raise UsageError(f"a discussion of {target!r} took {costs}; expected more than 0 of both, to match by {by}")
     return replace(row, settings=row.settings.model_copy(update={"samples": budget.samples}), budget=budget)
 
 
 def budget_notes(runs: Mapping[str, Run]) -> Iterator[str]:
     """Yield a sentence for each run with a budget: the budget, and the cost that was reached."""
     for name, run in runs.items():
-        if (budget := run.manifest.budget) is not None and any(record.decision for record in run.records.values()):
-            costs = _costs(run, budget.by)
+        if (budget := run.manifest.budget) is not None and (costs := _costs(run, budget.by)):
+            took = "an unknown number of tokens"
+            if len(known := [cost for cost in costs if cost is not None]) == len(costs):
+                took = f"{budget.in_words(fmean(known))} (n = {len(known)}), {fmean(known) / budget.target:.0%} of that"
             samples = counted(run.manifest.settings["samples"], "sample")
             yield (
                 f"`{name}`: {samples} per question, to cost as much as a discussion of `{budget.row}`"
-                f" ({budget.in_words(budget.target)} on average); they took {budget.in_words(fmean(costs))}"
-                f" (n = {len(costs)}), {fmean(costs) / budget.target:.0%} of that."
+                f" ({budget.in_words(budget.target)} on average); they took {took}."
                 f" In a pilot of {counted(budget.questions, 'question')} the first sample of each took"
                 f" {budget.in_words(budget.first)}, and each further one {budget.in_words(budget.further)}."
             )
 
 
-def _done(run: Run) -> list[DiscussionRecord]:
-    if done := [record for record in run.records.values() if record.status == "done"]:
-        return done
-    raise UsageError(f"no discussion of {str(run.folder)!r} ended, so its cost is unknown; remove it, or resume it")
+def _costs(run: Run, by: Currency) -> list[float | None]:
+    return [_cost(record, record.messages, by) for record in run.records.values() if record.decision]
 
 
-def _costs(run: Run, by: Currency) -> list[float]:
-    return [_cost(record, record.messages, by) for record in _done(run)]
+def _cost(record: DiscussionRecord, messages: Sequence[Message], by: Currency) -> float | None:
+    """Return the cost of messages; None if a server did not report it."""
+    if by == "flops":
+        return flops(messages, record.models)
+    computed = [message for message in messages if message.source in MODELS]
+    reported = all("tokens_out" in message.stats for message in computed)
+    return sum(map(computed_tokens, computed)) if reported else None
 
 
-def _cost(record: DiscussionRecord, messages: Sequence[Message], by: Currency) -> float:
-    if by == "tokens":
-        return sum(computed_tokens(message) for message in messages if message.source in ("model", "hosted"))
-    if (total := flops(messages, record.models)) is None:
-        raise UsageError("the FLOPs of hosted models are unknown; match by tokens")
-    return total
+def _mean(name: str, costs: Sequence[float | None], by: Currency) -> float:
+    known = [cost for cost in costs if cost is not None]
+    if len(known) < len(costs):
+        remedy = "match by tokens" if by == "flops" else "give a number of samples instead of 'matched'"
+        raise UsageError(f"row {name!r} ran on hosted models that reported no {by}, so its cost is unknown; {remedy}")
+    return fmean(known)
 
 
-def _sample_costs(record: DiscussionRecord, by: Currency) -> list[float]:
+def _sample_costs(record: DiscussionRecord, by: Currency) -> list[float | None]:
     """Return the cost of each sample of a discussion, answer turns included; first the one that reused least."""
     by_agent = groupby(sorted(record.messages, key=lambda message: message.agent), lambda message: message.agent)
     samples = [[*messages] for _, messages in by_agent]

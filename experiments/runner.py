@@ -8,22 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import check_no_link
 from sottovoce.core.trust import Trust, contained
 from sottovoce.experiments.files import check_file, runs_in, save
-from sottovoce.experiments.rows import Row, is_known, is_over, match, pilot_name, prepare, with_pilots
+from sottovoce.experiments.rows import IDENTITY, PILOT, Row, match, prepare, unknown_cost, waits_for, with_pilots
 from sottovoce.experiments.schema import Experiment
 from sottovoce.nodes.context import Models
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest, prompts_digest
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import Job, LimitReached, Show, resume_run, start_run
-
-IDENTITY = ("scheme", "settings", "seeds", "questions", "prompts")
-"""Fields of a run's manifest that identify a row; with other values it would be another row."""
 
 
 class RowRunner:
@@ -62,7 +60,8 @@ class RowRunner:
         old = self.runs[row.name].manifest
         now = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
         # The prompt packs of agents follow from their models, which are not loaded here.
-        now = now.model_copy(update={"prompts": prompts_digest(row.scheme, row.settings, old.packs)})
+        prompts = prompts_digest(row.scheme, row.settings, old.packs)
+        now = now.model_copy(update={"prompts": prompts, "budget": row.budget})
         for field in IDENTITY:
             before, after = (getattr(head, field) for head in (old, now))
             if before != after:
@@ -95,37 +94,40 @@ class RowRunner:
         """Check rows before the `chosen` ones run; those whose number of samples is not known yet are checked then.
 
         Raises:
-            UsageError: a chosen row is matched to one that is not over and does not run.
+            UsageError: a chosen row needs the cost of a run that is not over or failed in part, and does not run.
             RecordError: see `check`.
         """
         for name, row in rows.items():
-            target = row.matched.row if row.matched else ""
-            if is_known(row, self.runs):
+            if not (waiting := waits_for(row, self.runs)):
                 self.check(match(row, self.runs))
-            elif name in chosen and target not in chosen and not (target in self.runs and is_over(self.runs[target])):
-                raise UsageError(f"row {name!r} is matched to {target!r}, which is not over; run that first")
+            elif name in chosen and waiting not in chosen:
+                raise UsageError(self._remedy(waiting))
 
     def run_all(self, rows: Mapping[str, Row], chosen: Iterable[str]) -> str:
-        """Run rows in order, matched ones with their number of samples; return why they stopped early, or "".
+        """Run rows in order, matched ones with their number of samples; return why some did not run or end, or "".
 
-        Errors: see `run`.
+        A row that is matched to one with failures waits, and the others run. Errors: see `run`.
         """
+        needed = dict[str, None]()
         try:
             for name in chosen:
-                self.run(match(rows[name], self.runs))
+                if waiting := waits_for(rows[name], self.runs):
+                    needed[waiting] = None
+                else:
+                    self.run(match(rows[name], self.runs))
         except LimitReached as limit:
             return limit.reason
-        return ""
+        return "; ".join(map(self._remedy, needed))
+
+    def _remedy(self, name: str) -> str:
+        return f"row {unknown_cost(name, self.runs.get(name))}; run it again, before rows that are matched to it"
 
     def _opened(self, row: Row) -> Run:
         """Start or resume a row's run, after checking its models against those of the other runs."""
         head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=self.models)
         head = head.model_copy(update={"budget": row.budget})
-        known = {
-            (model.model, model.format): model.weights
-            for run in self.runs.values()
-            for model in run.manifest.models.values()
-        }
+        used = chain.from_iterable(run.manifest.models.values() for run in self.runs.values())
+        known = {(model.model, model.format): model.weights for model in used}
         for model in head.models.values():
             before = known.get((model.model, model.format), model.weights)
             if before != model.weights:
@@ -169,7 +171,7 @@ def run_experiment(
     runner.read(experiment.rows)
     known = [name for name in experiment.rows if name in selected or name in runner.runs]
     rows = with_pilots(prepare(experiment, name) for name in known)  # the data of others need not be here
-    chosen = [each for name in selected for each in (pilot_name(name), name) if each in rows]
+    chosen = [each for name in selected for each in (name + PILOT, name) if each in rows]
     runner.read(rows)
     if trust is not None:
         rows = {name: _contained(row, runner.runs.get(name), trust, name in chosen) for name, row in rows.items()}

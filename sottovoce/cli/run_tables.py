@@ -66,12 +66,12 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust, files: Fil
     runner.read([folder.name, *rows])
     runner.check_all(rows, rows)
     with resumable("all messages are saved"):
-        runner.run_all(rows, rows)
+        why = runner.run_all(rows, rows)
     shown = {name: run for name, run in runner.runs.items() if "/" not in name}  # pilots are within their rows
     for run in shown.values():
         run.price(prices)
     show_findings(shown, findings(shown, folder.name, force=files.force), files)
-    say(f"saved next to {one_line(str(folder))}")
+    say(f"{f'stopped: {why}; ' if why else ''}saved next to {one_line(str(folder))}")
 
 
 def show_measures(names: Sequence[str], by: By | None) -> None:

@@ -97,6 +97,8 @@ class Budget(BaseModel):
 
     row: str
     """The run whose cost is matched."""
+    settings: str = ""
+    """The digest of its settings; empty in logs of version 0.1."""
     by: Currency
     target: float
     """Cost of a discussion of that run."""

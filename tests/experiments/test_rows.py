@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.cli.experiment import findings_of
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.experiments.rows import baseline_settings, baselines, budget_notes
@@ -20,12 +21,14 @@ from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.madra import MADRA
 from sottovoce.graphs.self_consistency import SelfConsistency
 from sottovoce.graphs.single import Single
+from sottovoce.nodes.context import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.runs.cost import computed_tokens
 from sottovoce.runs.limits import Budget, Limits
 from sottovoce.runs.manifest import new_manifest
-from sottovoce.runs.run import Run
+from sottovoce.runs.run import Run, load_run
+from tests.datasets.test_question_files import SUMS, lines
 
 ROWS: dict[str, Any] = {
     "pair": {"scheme": "debate", "rounds": 2, "temperature": 0},
@@ -38,8 +41,10 @@ def read(rows: Any) -> Experiment:
     return Experiment.model_validate({**GIVEN, "rows": rows})
 
 
-def run_rows(folder: Path, rows: Any = ROWS, limits: Limits | None = None, **more: Any) -> tuple[dict[str, Run], str]:
-    return run_experiment(read(rows), RowRunner(folder, limits), **more)
+def run_rows(
+    folder: Path, rows: Any = ROWS, limits: Limits | None = None, models: Models = None, **more: Any
+) -> tuple[dict[str, Run], str]:
+    return run_experiment(read(rows), RowRunner(folder, limits, models=models), **more)
 
 
 def tokens(runs: Iterable[Run]) -> list[float]:
@@ -96,13 +101,53 @@ def test_a_resumed_row_draws_as_many_samples_and_its_pilot_must_be_the_same(fold
 
 
 def test_the_matched_row_must_be_over_and_a_limit_counts_the_pilot(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="row 'match' is matched to 'pair', which is not over; run that first"):
+    with pytest.raises(UsageError, match="row 'pair' is not over, so its cost is unknown; run it again, before rows"):
         run_rows(tmp_path, names=["match"])
     assert not [*tmp_path.iterdir()]
 
     runs, why = run_rows(tmp_path, limits=Limits(call_limit=9, at_once=1))
 
     assert why.startswith("the call limit is reached") and [*runs] == ["pair"]
+
+
+def test_a_row_waits_while_the_other_has_failures_and_further_rows_run(tmp_path: Path) -> None:
+    """The cost was that of the questions that did not fail: another one when they were asked again."""
+    lines(tmp_path, SUMS[0], {"question": "word " * 5000, "target": "5"})
+    rows = {**ROWS, "after": {"scheme": "single"}}
+    given = {"questions": {"file": str(tmp_path / "q.jsonl")}, "rows": rows}
+
+    runs, why = run_experiment(Experiment.model_validate(given), RowRunner(tmp_path / "kept"))
+
+    assert why.startswith("row 'pair' has 1 failed discussion, so its cost is unknown; run it again, before rows that")
+    assert [*runs] == ["pair", "after"] and not (tmp_path / "kept" / "match").exists()
+    with pytest.raises(UsageError, match="run 'pair' has 1 failed discussion, so its cost is unknown; `sottovoce runs"):
+        baselines("pair", runs["pair"], "tokens")
+
+
+def test_a_budget_stays_when_discussions_of_the_other_row_run_again(folder: Path, tmp_path: Path) -> None:
+    """The row was "started with other settings": another number of samples."""
+    pair = load_run(shutil.copytree(folder, tmp_path / "kept") / "pair")
+    pair.resume()
+    for key in pair.records:
+        pair.restart(key)
+        pair.fail(key, "the server is busy", 1.0)
+    pair.close()
+
+    runs, why = run_rows(tmp_path / "kept", names=["match"])
+
+    assert why == "" and runs["match"].manifest == load_run(folder / "match").manifest
+    flops = {**ROWS, "match": {**ROWS["match"], "matched": {"row": "pair"}}}
+    with pytest.raises(UsageError, match="row 'pair' has 2 failed discussions"):
+        run_rows(tmp_path / "kept", flops, names=["match"])
+
+
+@pytest.mark.parametrize(("by", "remedy"), [("flops", "match by tokens"), ("tokens", "give a number of samples")])
+def test_a_row_whose_server_reported_no_tokens_is_refused_before_a_pilot(tmp_path: Path, by: str, remedy: str) -> None:
+    """Their number was 0."""
+    rows = {**ROWS, "match": {"scheme": "self-consistency", "matched": {"row": "pair", "by": by}}}
+    with pytest.raises(UsageError, match=f"row 'pair' ran on hosted models that reported no {by}, .*; {remedy}"):
+        run_rows(tmp_path, rows, models=ScriptedChatModel(["The answer is 7."] * 99))
+    assert not (tmp_path / "match").exists()
 
 
 def test_a_row_that_costs_nothing_cannot_be_matched(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Trust
 from sottovoce.datasets.samples import origin, samples
 from sottovoce.experiments.files import read_experiment
-from sottovoce.experiments.rows import baselines
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.probes import COMPARE, deranged, read_donors
@@ -212,7 +211,7 @@ def test_a_probing_message_that_names_no_donor_is_found_by_holding_it_anew(kept:
     assert any("the message.donors, re-run: found []" in str(each) for each in found)
 
 
-def test_a_run_in_which_a_question_failed_is_over_and_gives_donors_and_has_baselines(tmp_path: Path) -> None:
+def test_a_run_in_which_a_question_failed_gives_donors(tmp_path: Path) -> None:
     settings = Debate(rounds=1, protocol="sde", layers=(0,), max_tokens=4, answer_turn="off")
     asked: list[Question] = [{"question": "What is 1 + 3?", "id": "sum"}, {"question": "word " * 5000, "id": "long"}]
     asked.append({"question": "What is 2 + 3?", "id": "other"})
@@ -221,7 +220,6 @@ def test_a_run_in_which_a_question_failed_is_over_and_gives_donors_and_has_basel
 
     assert (run.status, run.counts.failed) == ("stopped", 1)
     assert len(read_donors(tmp_path / "a", "sde").said[0]) == 2
-    assert [row.name for row in baselines("a", run, "tokens")] == ["a-single", "a-self-consistency"]
 
 
 def test_what_is_no_donor_is_refused_before_anybody_speaks(kept: Path, tmp_path: Path, model: str) -> None:
