@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +24,7 @@ from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.channels.payload import degeneration, repeated, surprise
 from sottovoce.core.any_types import Keywords, Unimported
 from sottovoce.core.bounds import Size, Thinking
-from sottovoce.core.errors import LateReply
+from sottovoce.core.errors import LateReply, PayloadError
 from sottovoce.core.event_loop import off_loop
 from sottovoce.core.text import one_line
 from sottovoce.core.thoughts import Markers, most_thoughts
@@ -183,6 +184,12 @@ class LocalModel(BaseModel):
         notes = [f"read {each.agent} of round {each.round + 1} in words: its payload is lost" for each in lost]
         prompt = self.channel.encode_prompt(turns, loaded, self._load)
         return EncodedPrompt(prompt, start, loaded, tuple(dict.fromkeys(notes)))
+
+    def heard_bytes(self, reference: MessageRef) -> float:
+        """Return the bytes that it hears of a message besides its words; 0 for words, or if the payload is lost."""
+        with suppress(PayloadError):
+            return self.channel.heard_bytes(reference, self.loaded, self._load)
+        return 0
 
     def request(self, ask: Ask, encoded: EncodedPrompt, thoughts: Thoughts | None = None) -> Request:
         """Return the engine's request for a reply, behind the thoughts of the model."""

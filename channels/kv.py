@@ -151,13 +151,13 @@ class KV(Protocol):
 
     def encode_before(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Cached | None:
         """Return the keys and values that stand before the whole prompt; None if they stand in place of words."""
-        if self._quotes(payload) or not self._carries(reference, payload, loaded):
+        if self._quotes(payload) or not self.carries(reference, payload, loaded):
             return None
         piece = self._piece(payload, loaded, [*range(payload.positions or 0)])
         return piece if self.rules.causal else replace(piece, causal=False)
 
     def _encode(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, words: Ids) -> Encoded:
-        if not self._quotes(payload) or not self._carries(reference, payload, loaded):
+        if not self._quotes(payload) or not self.carries(reference, payload, loaded):
             return words, ()
         n, own = payload.positions or 0, len(payload)
         if not reference.spans:
@@ -169,19 +169,17 @@ class KV(Protocol):
         """Return True if keys and values stand in place of the message's words, which must be among them."""
         return self.options.place == "quoted" and (not len(payload) or NAMES["words"] in payload.label.origin)
 
-    def _carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
-        """Return True if a message is read with its keys and values: they exist, and fit the reader."""
+    def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
+        """Return True if its keys and values exist and fit the reader, too."""
         keys = payload.tensors.get("keys")
-        wanted = not reference.own and (reference.latest or self.options.inject == "all")
-        if not wanted or keys is None or payload.label.protocol != self.name:
-            return False
-        return (keys.shape[1], keys.shape[3]) == loaded.network.cache_shape
+        fits = keys is not None and (keys.shape[1], keys.shape[3]) == loaded.network.cache_shape
+        return fits and super().carries(reference, payload, loaded)
 
     def _piece(self, payload: Payload, loaded: LoadedModel, at: list[int]) -> Cached:
         """Return positions of a payload as a piece of a prompt, each layer in its place in the reader."""
         names = ("keys", "values", "first_keys", "first_values")
         keys, values, first_keys, first_values = (vectors(payload.tensors, name) for name in names)
-        assert keys is not None and values is not None, "checked by _carries"
+        assert keys is not None and values is not None, "checked by `carries`"
         if first_keys is None or first_values is None:
             first_keys, first_values = keys[:0, :, :1], values[:0, :, :1]
         places, layers = payload.tensors["at"][at], payload.label.layers

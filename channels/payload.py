@@ -144,6 +144,13 @@ class Payload:
         """Bytes of the stored tensors other than words and statistics."""
         return nbytes(self.tensors)
 
+    def bytes_for(self, table: str) -> int:
+        """Return the bytes that a model with this embedding table reads of them: not the rows of other tables."""
+        of_tables = ("rows.", "bridged.")
+        others = {name for name in self.tensors if name.startswith(of_tables) and name.split(".")[1] != table}
+        read = {name: tensor for name, tensor in self.tensors.items() if name not in others}
+        return nbytes(read) if nbytes({**read, KEPT: self.tensors["ids"][:0]}) else 0  # places alone carry nothing
+
     @property
     def carried_dtype(self) -> str | None:
         """The dtype of these tensors; None if there are none."""

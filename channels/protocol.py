@@ -289,6 +289,22 @@ class Protocol:
         """Return keys and values of a message that stand before the whole prompt; None if there are none."""
         return None
 
+    def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
+        """Return True if a message is read with what its payload carries: another's, and new to the reader or all."""
+        wanted = not reference.own and (reference.latest or getattr(self.options, "inject", "all") == "all")
+        return wanted and payload.label.protocol == self.name
+
+    def heard_bytes(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> float:
+        """Return the bytes that a reader hears of a message besides its words; 0 if it hears only words."""
+        ref, payload = reference.message.latent, self._read_payload(reference, loaded, load)
+        if ref is None or payload is None or reference.plain or not self.carries(reference, payload, loaded):
+            return 0
+        size, by_token = payload.bytes_for(loaded.table.key), payload.positions is None
+        if size and ref.length == (len(payload) if by_token else payload.positions):
+            size = load(ref).bytes_for(loaded.table.key)  # a probe's noise is not compressed, but as large
+        quoted = by_token and reference.spans
+        return size * len(payload.tokens(reference.spans)) / len(payload) if quoted else size
+
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
         return ()
 

@@ -66,26 +66,30 @@ class SDE(Protocol):
     def encode_message(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
         """Return the message's tokens, with an edit for each layer if the message carries its states."""
         ids = payload_ids(reference, payload)
-        carries = not reference.own and (reference.latest or self.options.inject == "all")
-        if not carries or not self._fits(payload, loaded) or not len(ids):
+        if not self.carries(reference, payload, loaded) or not len(ids):
             return ids, ()
-        assert payload.states is not None, "checked by _fits"
+        assert payload.states is not None, "checked by `carries`"
         at, strength = payload.tokens(reference.spans), self.options.strength
         added = payload.states[:, at] if strength == 1 else payload.states[:, at] * strength
         return ids, tuple(Edit(layer, 0, states) for layer, states in zip(payload.label.layers, added, strict=True))
+
+    def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
+        """Return True if its states fit, too."""
+        return super().carries(reference, payload, loaded) and self._fits(payload, loaded)
+
+    def _fits(self, payload: Payload, loaded: LoadedModel) -> bool:
+        if payload.states is None:
+            return False
+        deepest = max(payload.label.layers, default=0)
+        shape = payload.states.shape[-1] == loaded.network.hidden and deepest < loaded.layers
+        alike = shape and payload.label.vocabulary == loaded.vocabulary_key
+        return payload.label.weights == loaded.weights_key or (self.options.allow_other_weights and alike)
 
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
         return loaded.latent_layers(self.options.layers)
-
-    def _fits(self, payload: Payload, loaded: LoadedModel) -> bool:
-        if payload.label.protocol != self.name or payload.states is None:
-            return False
-        deepest = max(payload.label.layers, default=0)
-        shape = payload.states.shape[-1] == loaded.network.hidden and deepest < loaded.layers
-        return payload.label.weights == loaded.weights_key or (self.options.allow_other_weights and shape)
 
 
 class Hidden(SDE):
@@ -143,9 +147,8 @@ class Graft(Protocol):
         return self._encode(reference, payload, loaded, in_words(reference.body, loaded))
 
     def _encode(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, words: Ids) -> Encoded:
-        carries = not reference.own and (reference.latest or self.options.inject == "all")
         state = vectors(payload.tensors, "state")
-        if not carries or state is None or payload.label.protocol != self.name:
+        if state is None or not self.carries(reference, payload, loaded):
             return words, ()
         how, hidden = HOW[self.options.merge], loaded.network.hidden
         state = state[:, -hidden:]  # of different widths, the last coordinates that both have

@@ -7,11 +7,11 @@ resumed discussion hears the same, and a message is heard in all later rounds as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sottovoce.agents.ask import WORDS
+from sottovoce.agents.ask import WORDS, Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ProtocolError, UsageError, command
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sottovoce.agents.local import LocalModel
     from sottovoce.nodes.agent import Agent
     from sottovoce.nodes.context import RunContext
+    from sottovoce.nodes.settings import Settings
     from sottovoce.nodes.shared_settings import Escalate
 
 DOT, REPEATED = " .", 64
@@ -60,8 +61,9 @@ def filler(said: Message, model: LocalModel | None) -> str:
     return (DOT * round(wanted / each)).strip()
 
 
-HEARD_LATENT, HEARD_PLAIN = "heard_latent", "heard_plain"
-"""Statistics of a message: how many messages of the round before it heard with and without their payload."""
+HEARD, HEARD_LATENT, HEARD_BYTES = "heard", "heard_latent", "heard_bytes"
+"""Statistics of a message: how many messages of others its agent heard that are new to it, how many of them with their
+payload, and the bytes of all: of the payload as this agent reads it, else of the words in UTF-8."""
 
 
 def check_escalation(run: RunContext[AnyState]) -> list[str]:
@@ -104,18 +106,36 @@ def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) 
     return tuple(replace(turn, parts=tuple(map(read, turn.parts))) for turn in turns)
 
 
-def hearing(run: RunContext[Any], turns: Iterable[Turn]) -> tuple[tuple[str, ...], Mapping[str, float]]:
-    """Return a note and statistics for the reply to a prompt: how it heard the messages of the round before."""
+def hearing(
+    run: RunContext[Any], agent: str, reader: LocalModel | None, ask: Ask
+) -> tuple[tuple[str, ...], dict[str, float]]:
+    """Return notes and statistics for a reply: how its agent heard the messages of others that are new to it.
+
+    `reader` is the model that reads payloads; None for a hosted model or a person. What a control puts in place of
+    messages is not heard.
+    """
+    turns = () if is_controlled(run.settings, agent) else (*ask.turns, Turn("assistant", tuple(ask.prefill)))
+    refs = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef) and part.latest]
+    new = {(ref.message.place, ref.spans): ref for ref in refs if not ref.own and ref.message.agent != agent}
+    sizes = {key: reader.heard_bytes(ref) if reader else 0.0 for key, ref in new.items()}
+    words = sum(len(ref.body.encode()) for key, ref in new.items() if not sizes[key])
+    carried = {place: bool(sizes[place, spans]) for place, spans in new}
+    numbers = {HEARD: len(carried), HEARD_LATENT: sum(carried.values()), HEARD_BYTES: sum(sizes.values()) + words}
     if not escalates(run):
-        return (), {}
-    parts = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef)]
-    new = {part.message.place: part for part in parts if part.latest and not part.own and part.message.latent}
-    if not new:
-        return (), {}
-    by = {plain: [each.message.agent for each in new.values() if each.plain == plain] for plain in (False, True)}
-    told = [f"heard {', '.join(by[True])} in words"] if by[True] else []
-    told += [f"heard {', '.join(by[False])} by {run.settings.protocol}"] if by[False] else []
-    return tuple(told), {HEARD_LATENT: float(len(by[False])), HEARD_PLAIN: float(len(by[True]))}
+        return (), numbers
+    by = {f"by {run.settings.protocol}": True, "in words": False}
+    names = {how: ", ".join(place.agent for place, is_so in carried.items() if is_so == so) for how, so in by.items()}
+    return tuple(f"heard {heard} {how}" for how, heard in names.items() if heard), numbers
+
+
+def is_controlled(settings: Settings, agent: str) -> bool:
+    """Return True if an agent reads something else in place of all messages, by the setting `control`."""
+    return getattr(settings, "control", "none") != "none" and agent in settings.speakers()
+
+
+def heard_edges(settings: Settings) -> set[tuple[str, str]]:
+    """Return the pairs (speaker, hearer) whose messages are heard over a discussion."""
+    return {edge for edge in settings.edges() if not is_controlled(settings, edge[1])}
 
 
 def _when(run: RunContext[Any]) -> Escalate:
@@ -180,11 +200,6 @@ def check_edges(run: RunContext[AnyState]) -> list[str]:
         *notes,
         *(f"{hearer} hears {speaker} {edge.note}" for (speaker, hearer), edge in edges.items() if edge.note),
     ]
-
-
-def in_words(notes: Iterable[str], speaker: str, hearer: str) -> bool:
-    """Return whether notes of `check_edges` say that an edge is sent as text."""
-    return any(note.startswith(f"{hearer} hears {speaker} in words") for note in notes)
 
 
 def carries_all(run: RunContext[AnyState], agent: str) -> bool:

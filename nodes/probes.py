@@ -142,11 +142,6 @@ def check_probes(run: RunContext[AnyState]) -> list[str]:
     return [*notes, COMPARE] if notes else []
 
 
-def is_probed(agent: Agent) -> bool:
-    """Return True if a probe changes what an agent hears."""
-    return _options(agent).probe != "none"
-
-
 def with_donors(run: RunContext[Any], state: Discussion, agent: Agent, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return a prompt in which others' messages have the donors or seeds for the agent's probe."""
     if (probe := _options(agent).probe) == "none":

@@ -16,7 +16,7 @@ from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.event_loop import off_loop
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.hearing import carries_all, escalated, escalates, hearing, with_thoughts
-from sottovoce.nodes.probes import donated, is_probed, with_donors
+from sottovoce.nodes.probes import donated, with_donors
 from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_messages, moment
@@ -230,7 +230,8 @@ async def _attempt(
         silent=ask.silent and carries_all(run, agent.name),
     )
     message = await _replied(state, agent, ask)
-    notes, numbers = hearing(run, ask.turns)
+    reader = None if message.source == HUMAN else agent.local
+    notes, numbers = await off_loop(hearing, run, agent.name, reader, ask)
     if resampled is not None and message.source != HUMAN:
         notes, numbers = (*notes, f"said again at temperature {resampled:g}"), {**numbers, "temperature": resampled}
     donors, donor_notes = donated(ask.turns)
@@ -248,7 +249,7 @@ async def _as_heard(run: RunContext[Any], state: Discussion, agent: Agent, turns
     if escalates(run):
         turns = await off_loop(escalated, run, state, turns)
     turns = with_thoughts(run, turns)
-    return await off_loop(with_donors, run, state, agent, turns) if is_probed(agent) else turns
+    return await off_loop(with_donors, run, state, agent, turns) if agent.local else turns
 
 
 async def _replied(state: Discussion, agent: Agent, ask: Ask) -> Message:

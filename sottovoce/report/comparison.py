@@ -7,7 +7,7 @@ right at each, and what the messages carried for it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from sottovoce.analysis.compare import Against, Comparison, Pair, Summary, compare, points
 from sottovoce.analysis.statistics import Share
-from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import EXPERIMENT
 from sottovoce.core.text import counted, figure, one_line
@@ -24,11 +23,9 @@ from sottovoce.experiments.published import Compared, assumed, compare_figures
 from sottovoce.experiments.row_content import run_name
 from sottovoce.experiments.rows import budget_notes
 from sottovoce.experiments.schema import Experiment
-from sottovoce.nodes.state import current_messages
 from sottovoce.report.tables import interval, p_value, share_cells
 from sottovoce.runs import run_directory
-from sottovoce.runs.cost import computed_tokens
-from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.cost import computed_tokens, hearings
 from sottovoce.runs.run import Run, load_run
 
 
@@ -229,7 +226,7 @@ class Carried:
     right: Share | None
     """The share of right answers, with failures as wrong."""
     message_bytes: float | None
-    """Mean bytes of a message that another agent heard."""
+    """Mean bytes of a message that another agent heard, in each discussion."""
     computed: float | None
     """Positions that a discussion computed."""
     seconds: float | None
@@ -245,32 +242,18 @@ def carried(experiment: Experiment, runs: Mapping[str, Run], summaries: Sequence
     for name in (name for name in names if name in by_run):
         row, right = experiment.rows[name], by_run[name].failed_wrong
         done = [record for record in runs[name].records.values() if record.decision]
-        sizes = [size for record in done for size in heard_bytes(record)]
+        sizes = [size for record in done if (size := hearings(record.messages))]
+        total = sum(size.nbytes for size in sizes) if len(sizes) == len(done) else 0  # one is unknown
         floor, gain = by_run.get(run_name(experiment.floor or "", row.point)), None
-        if sum(sizes) and floor and floor.run != name and floor.failed_wrong and right:
+        if total and floor and floor.run != name and floor.failed_wrong and right:
             number = experiment.axis[1].get(row.point, 1)
-            gain = (right.value - floor.failed_wrong.value) * number * KILOBYTE * len(done) / sum(sizes)
-        message_bytes = fmean(sizes) if sizes else None
-        computed = fmean(sum(map(computed_tokens, record.messages)) for record in done) if done else None
+            gain = (right.value - floor.failed_wrong.value) * number * KILOBYTE * len(done) / total
+        means = [size.nbytes / size.times for size in sizes if size.times]
+        message_bytes = fmean(means) if means else None
+        is_counted = done and not any(record.cost.uncounted for record in done)
+        computed = fmean(sum(map(computed_tokens, record.messages)) for record in done) if is_counted else None
         at_points.append(Carried(row.name, row.point, right, message_bytes, computed, by_run[name].seconds, gain))
     return at_points
-
-
-def heard_bytes(record: DiscussionRecord) -> Iterator[float]:
-    """Yield the bytes of each message that another agent heard: of its payload, or of its words if it has none.
-
-    Yield nothing under a control, which replaces what agents hear.
-    """
-    if record.settings.get("control", "none") != "none":
-        return
-    board: AnyState = {"board": record.messages, "epochs": [reset.cut for reset in record.resets]}
-    messages, edges = current_messages(board), record.chosen().edges()
-    for place, message in enumerate(messages):
-        at = message.epoch, *message.time, message.act  # what was said in parallel has the same
-        later = {each.agent for each in messages[place:] if (each.epoch, *each.time, each.act) != at}
-        if any(speaker == message.agent and hearer in later for speaker, hearer in edges):
-            words = message.text if message.public is None else message.public
-            yield message.stats.get("carried_bytes") or float(len(words.encode()))
 
 
 def carried_table(experiment: Experiment, rows: Sequence[Carried]) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sottovoce.channels.message import Message
-from sottovoce.nodes.hearing import HEARD_LATENT, HEARD_PLAIN, in_words
+from sottovoce.nodes.hearing import HEARD, HEARD_LATENT, heard_edges
 from sottovoce.report import describe
 from sottovoce.runs.record import DiscussionRecord
 
@@ -31,7 +31,7 @@ class Edge(NamedTuple):
 def hearing_edges(record: DiscussionRecord) -> list[Edge]:
     """Return all edges of a discussion, in the order of the messages that were said after hearing."""
     prompts = {asked.place: "\n".join(text for _, text in asked.turns) for asked in record.prompts}
-    hears, edges = record.chosen().edges(), list[Edge]()
+    hears, edges = heard_edges(record.chosen()), list[Edge]()
     for at, message in enumerate(record.messages):
         prompt, nearer = prompts.get(message.place, ""), set[str]()
         for other in reversed([each for each in record.messages[:at] if _moment(each) != _moment(message)]):
@@ -61,15 +61,16 @@ def _quoted(words: str, prompt: str) -> str | None:
 
 
 def _form(message: Message, hearer: Message, record: DiscussionRecord, *, latest: bool) -> str:
-    plain, form = hearer.stats.get(HEARD_PLAIN, 0), describe.carried(message)
+    form, heard = describe.carried(message), hearer.stats.get(HEARD, 0)
+    carried = hearer.stats.get(HEARD_LATENT, heard)
     by_layer = message.payload is not None and bool(message.payload.layers)
     as_words = (
         message.public is not None
-        or (plain and not hearer.stats.get(HEARD_LATENT, 0))
-        or in_words(record.notes, message.agent, hearer.agent)
-        or (record.models and hearer.agent not in record.models)  # a hosted model, or a person
+        or (heard and not carried)
         or (by_layer and not latest and record.chosen().options(hearer.agent).get("inject") != INJECT)
     )
     if as_words or form == WORDS:
         return WORDS
-    return f"{form}, replaced by another question's" if hearer.donors else f"{form}, or words" if plain else form
+    if hearer.donors:
+        return f"{form}, replaced by another question's"
+    return f"{form}, or words" if carried < heard else form

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from math import ceil
-from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -20,7 +19,9 @@ from sottovoce.analysis.statistics import Share
 from sottovoce.core.any_types import JSONValue, Unimported, Untyped
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import shortened
-from sottovoce.report.comparison import heard_bytes
+from sottovoce.nodes.hearing import heard_edges
+from sottovoce.runs.cost import hearings
+from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
@@ -123,11 +124,16 @@ def _tokens(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | 
 
 
 def _bytes(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
-    heard = {
-        name: fmean([sum(heard_bytes(record)) for record in run.records.values() if record.decision] or [0])
-        for name, run in runs.items()
-    }
-    return _against("bytes of messages that others heard", heard, summaries, runs)
+    done = {name: [record for record in run.records.values() if record.decision] for name, run in runs.items()}
+    sizes = {name: list(map(_bytes_heard, records)) for name, records in done.items()}
+    known = {name: sum(filter(None, each)) / max(1, len(each)) for name, each in sizes.items() if None not in each}
+    return _against("bytes of messages that others heard", known, summaries, runs)
+
+
+def _bytes_heard(record: DiscussionRecord) -> float | None:
+    """Return the bytes that agents of a discussion heard; None if they hear one another, and no message says what."""
+    size, hears = hearings(record.messages), heard_edges(record.chosen())
+    return size.nbytes if size and (size.times or not hears) else None
 
 
 def _against(

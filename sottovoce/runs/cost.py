@@ -5,23 +5,23 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from typing import NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_serializer
 
 from sottovoce.channels import AVERAGING
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import Message, latest
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.text import counted
 from sottovoce.core.validation import Checked
-from sottovoce.nodes.hearing import HEARD_LATENT, HEARD_PLAIN
+from sottovoce.nodes.hearing import HEARD, HEARD_BYTES, HEARD_LATENT
 from sottovoce.runs.manifest import AgentModel
 
 LATENT = "latent"
 """A measure of a discussion that escalates: the share of messages that were heard with more than their words."""
 BYTES = "bytes a message"
-"""A measure of a discussion in which messages carry more than words."""
+"""A measure of a discussion in which messages carry more than words: of a message that was heard, in its form."""
 THOUGHTS, MONEY = "tokens of thoughts", "money"
 """A measure of a discussion with models that think, and one of a discussion whose prices are known."""
 MODELS = ("model", "hosted")
@@ -39,7 +39,11 @@ class Cost(BaseModel):
     tokens_thoughts: int = 0
     """Tokens that models thought before their replies, besides `tokens_out`."""
     uncounted: int = 0
-    """Calls whose tokens the server did not report; the other fields lack them."""
+    """Calls whose tokens the server did not report; the other fields lack them, and are null where they are printed."""
+
+    @field_serializer("tokens_in", "tokens_reused", "tokens_out", "tokens_thoughts")
+    def _reported(self, tokens: int) -> int | None:
+        return None if self.uncounted else tokens
 
     @property
     def tokens(self) -> str:
@@ -92,14 +96,8 @@ def flops(messages: Sequence[Message], models: Mapping[str, AgentModel]) -> floa
 
 def computed_tokens(message: Message) -> float:
     """Return how many positions a call computed: those read and not reused, latent steps, thoughts, and the reply."""
-    stats = message.stats
-    return (
-        stats.get("thoughts", 0)
-        + stats.get("tokens_thoughts", 0)
-        + stats.get("tokens_in", 0)
-        - stats.get("tokens_reused", 0)
-        + stats.get("tokens_out", 0)
-    )
+    computed = ("tokens_in", "thoughts", "tokens_thoughts", "tokens_out")
+    return sum(message.stats.get(name, 0) for name in computed) - message.stats.get("tokens_reused", 0)
 
 
 class Price(Checked):
@@ -161,14 +159,25 @@ def money(messages: Sequence[Message], model_of: Callable[[str], str], prices: P
     return total / 1e6
 
 
-def payload_measures(messages: Sequence[Message]) -> dict[str, float]:
-    """Return the mean bytes that messages carry besides words, and the share of messages heard with their payload.
+class Hearings(NamedTuple):
+    """How often agents of a discussion heard a message of another, how often with its payload, and all bytes."""
 
-    The mean is over messages that carry any. The share is defined only if the discussion may escalate.
-    """
-    sizes = [size for message in messages if (size := message.stats.get("carried_bytes"))]
-    latent, plain = (sum(each.stats.get(name, 0) for each in messages) for name in (HEARD_LATENT, HEARD_PLAIN))
-    return {
-        **({BYTES: fmean(sizes)} if sizes else {}),
-        **({LATENT: latent / (latent + plain)} if latent + plain else {}),
-    }
+    times: float
+    latent: float
+    nbytes: float
+
+
+def hearings(messages: Sequence[Message]) -> Hearings | None:
+    """Return what agents heard; None if a message does not say what its agent heard, as those of older versions."""
+    said = [each.stats for each in latest(messages) if each.source in MODELS or HEARD in each.stats]
+    if not all(HEARD in stats for stats in said):
+        return None
+    return Hearings(*(sum(stats[name] for stats in said) for name in (HEARD, HEARD_LATENT, HEARD_BYTES)))
+
+
+def payload_measures(messages: Sequence[Message], *, escalates: bool) -> dict[str, float]:
+    """Return the mean bytes of a heard message if any carried some, and of escalating runs the share of latent ones."""
+    known = hearings(messages)
+    if not known or not known.times or not any("carried_bytes" in each.stats for each in messages):
+        return {}
+    return {BYTES: known.nbytes / known.times} | ({LATENT: known.latent / known.times} if escalates else {})

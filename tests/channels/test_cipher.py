@@ -228,6 +228,8 @@ def test_a_hearer_with_a_wider_table_gets_the_means_in_its_own_space(store: Payl
     assert own is not None and others is not None
     assert own.shape == (3, 32) and others.shape == (3, 48)
     assert torch.equal(heard, others)
+    sizes = [Cipher().heard_bytes(MessageRef(message), each, lambda ref: ref.load(store)) for each in (speaker, hearer)]
+    assert sizes == [3 * 32 * 4, 3 * 48 * 4] and payload.carried_bytes == sum(sizes)  # the message has both
     assert len(hearer.engine.run(hear(Cipher(), hearer, store, MessageRef(message))).ids) == 8
 
 

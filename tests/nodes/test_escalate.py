@@ -6,6 +6,8 @@ from typing import Any, cast
 
 import pytest
 
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.local import LocalModel
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import UsageError
@@ -34,6 +36,13 @@ def state(*messages: Message, round: int = 1) -> Discussion:
 def plain(run: RunContext[Debate], state: Discussion, *heard: MessageRef) -> list[bool]:
     (turn,) = escalated(run, state, (Turn("user", ("Others said: ", *heard)),))
     return [part.plain for part in turn.parts if isinstance(part, MessageRef)]
+
+
+class Reader:
+    """A model that hears 512 bytes of what is not heard in words."""
+
+    def heard_bytes(self, reference: MessageRef) -> float:
+        return 0.0 if reference.plain else 512.0
 
 
 ONE, SAME, OTHER, NONE = (said("agent_2", f"The answer is {each}.") for each in ("2", "2.0", "3", "a guess"))
@@ -74,13 +83,15 @@ def test_who_heard_whom_how_is_noted_with_the_reply() -> None:
         MessageRef(MINE, own=True),
         MessageRef(OTHER, latest=False),
     )
-    turns = (Turn("user", heard),)
+    ask, reader = Ask("revise", (Turn("user", heard),)), cast(LocalModel, Reader())
 
-    notes, numbers = hearing(run(escalate="disagreement"), turns)
+    notes, numbers = hearing(run(escalate="disagreement"), "agent_1", reader, ask)
 
-    assert notes == ("heard agent_3 in words", "heard agent_2 by sde")
-    assert numbers == {"heard_latent": 1.0, "heard_plain": 1.0}
-    assert hearing(run(), turns) == ((), {})
+    assert notes == ("heard agent_2 by sde", "heard agent_3 in words")
+    assert numbers == {"heard": 2, "heard_latent": 1, "heard_bytes": 512 + len("3")}
+    in_words = {"heard": 2, "heard_latent": 0, "heard_bytes": len(ONE.text) + len("3")}
+    assert hearing(run(), "agent_1", None, ask) == ((), in_words)
+    assert hearing(run(control="own"), "agent_1", reader, ask) == ((), dict.fromkeys(in_words, 0))
 
 
 def test_escalation_that_means_nothing_is_refused_in_one_line() -> None:

@@ -11,7 +11,8 @@ import pytest
 from sottovoce.experiments.schema import Experiment
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.question import Question
-from sottovoce.report.comparison import carried, carried_table, comparison_of, heard_bytes
+from sottovoce.report.comparison import carried, carried_table, comparison_of
+from sottovoce.runs.cost import Cost, hearings
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run
 from tests.runs.support import QUESTION, held
@@ -27,11 +28,11 @@ def scripted(folder: Path, right: list[bool], carry: float = 0) -> Run:
     """Return a run of scripted debates of two rounds, some of them right; messages carry so many bytes."""
     asked: list[Question] = [{**QUESTION, "id": f"sum/{i}"} for i, _ in enumerate(right)]
     run = Run(new_manifest("debate", Debate(rounds=2), asked, models={}), asked, folder)
-    record = held(REPLIES, folder / "payloads")
-    stats = {"tokens_in": 10, "tokens_reused": 4, "tokens_out": 3, "thoughts": 5} | (
-        {"carried_bytes": carry} if carry else {}
-    )
-    record.messages = [replace(message, stats=stats) for message in record.messages]
+    record = held(REPLIES, folder / "payloads").model_copy(update={"cost": Cost()})
+    counts = {"tokens_in": 10.0, "tokens_reused": 4.0, "tokens_out": 3.0, "thoughts": 5.0}
+    for i, message in enumerate(record.messages):
+        size = {"heard_bytes": carry * message.stats["heard"]} if carry else {}
+        record.messages[i] = replace(message, stats={**message.stats, **counts, **size})
     for question, is_right in zip(asked, right, strict=True):
         decision: Any = {**(record.decision or {}), "score": float(is_right)}
         run.records[(str(question["id"]), 0)] = record.model_copy(update={"question": question, "decision": decision})
@@ -39,17 +40,15 @@ def scripted(folder: Path, right: list[bool], carry: float = 0) -> Run:
 
 
 def test_bytes_are_those_of_messages_that_somebody_heard(tmp_path: Path) -> None:
-    [record] = scripted(tmp_path, [True]).records.values()
-    assert [*heard_bytes(record)] == [*map(float, WORDS)]  # the last round is heard by nobody
+    """Under a control the size of what was made stood there, and a second attempt would have counted again."""
+    told = held(REPLIES, tmp_path)  # the last round is heard by nobody
+    again = [replace(message, attempt=1) for message in told.messages if message.round]
 
-    [record] = scripted(tmp_path, [True], carry=512).records.values()
-    assert [*heard_bytes(record)] == [512, 512]
-    first, second, *_ = record.messages
-    retried = replace(first, attempt=1, stats={"carried_bytes": 256.0})  # in place of the first
-    record.messages = [first, second, retried, replace(second, act="answer it", turn=first.turn, agent="agent_2")]
-    assert [*heard_bytes(record)] == [256]
-    record.settings = {**record.settings, "agents": 1}
-    assert [*heard_bytes(record)] == []
+    assert hearings(told.messages) == hearings([*told.messages, *again]) == (2, 0, sum(WORDS))
+    for control in ("own", "empty", "filler"):
+        assert hearings(held(REPLIES, tmp_path, control=control).messages) == (0, 0, 0)
+    assert hearings(held({"agent_1": ["The answer is 29."]}, tmp_path).messages) == (0, 0, 0)
+    assert hearings([replace(message, stats={}) for message in told.messages]) is None  # of an older version
 
 
 def test_a_gain_is_counted_above_the_floor_of_its_point_by_number_and_kilobyte(tmp_path: Path) -> None:
@@ -74,3 +73,5 @@ def test_a_gain_is_counted_above_the_floor_of_its_point_by_number_and_kilobyte(t
     assert {each.computed for each in found} == {4 * (10 - 4 + 3 + 5)}
     assert carried_table(experiment, found).headings[-1] == "facts per kB"
     assert carried_table(experiment, found).rows[3][:3] == ("`kv`", "facts8", "50.0%")
+    next(iter(runs["kv.facts8"].records.values())).cost.uncounted = 1
+    assert [each.computed for each in carried(experiment, runs, comparison_of(runs).runs)][-1] is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +136,16 @@ def test_what_was_withheld_stands_before_what_replaced_it_with_the_score_of_the_
 def test_a_message_was_heard_where_a_later_prompt_of_another_agent_has_its_words(tmp_path: Path) -> None:
     record = scripted(tmp_path).only
 
-    edges = hearing_edges(record)
+    for carried, form in ((1, "cipher: "), (0, "words")):
+        stats = {"heard": 1, "heard_latent": carried}
+        record.messages = [replace(message, stats=stats) for message in record.messages]
+        edges = hearing_edges(record)
 
-    said = [(each.message.agent, each.message.round, each.before.agent, each.before.round) for each in edges]
-    assert said == [("agent_2", 0, "agent_1", 1), ("agent_1", 0, "agent_2", 1)]
-    assert all(each.form.startswith("cipher: ") for each in edges)
-    record.notes = ["agent_1 hears agent_2 in words: they speak nl and cipher"]
-    assert [each.form for each in hearing_edges(record)] == ["words", edges[1].form]
+        said = [(each.message.agent, each.message.round, each.before.agent, each.before.round) for each in edges]
+        assert said == [("agent_2", 0, "agent_1", 1), ("agent_1", 0, "agent_2", 1)]
+        assert all(each.form.startswith(form) for each in edges)
+    record.settings = {**record.settings, "control": "empty"}
+    assert hearing_edges(record) == []
 
 
 def test_cards_hold_the_head_of_the_log_and_its_digest(spoken: Run) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sottovoce.agents.convert import TOKENS
 from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.runs.cost import Cost, Price, computed_tokens, money, read_prices
@@ -26,6 +27,15 @@ def test_the_tokens_of_a_call_are_read_thought_and_written() -> None:
 
     assert (cost.calls, cost.uncounted, cost.total) == (3, 1, 2 * 1250)
     assert cost.tokens == ("2,000 tokens read, 100 tokens written, 400 tokens of thoughts (not reported for 1 call)")
+
+
+def test_tokens_that_one_server_did_not_report_are_null_in_what_is_printed() -> None:
+    """A card said 0 tokens of a run whose server reported none."""
+    cost = Cost()
+    cost.add(said(temperature=1.0))
+
+    assert cost.model_dump() == {"calls": 1, "uncounted": 1} | dict.fromkeys(TOKENS)
+    assert Cost(calls=1, tokens_in=7).model_dump()["tokens_in"] == 7
 
 
 def test_latent_steps_and_thoughts_are_computed_too_and_reused_tokens_are_not() -> None:

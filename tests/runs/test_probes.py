@@ -254,11 +254,19 @@ def test_a_row_is_probed_from_an_earlier_one_of_its_kind(tmp_path: Path, model: 
 
 def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str) -> None:
     rows: dict[str, Any] = {name: {"scheme": "debate", "protocol": name, "layers": None} for name in ("nl", "sde")}
-    rows["small"] = {"scheme": "debate", "protocol": "sde", "carry_as": "int8", "keep": 0.5}
+    small = {"carry_as": "int8", "keep": 0.5}
+    differing = {
+        **{"small": small, "noise": {**small, "probe": "noise"}, "zeroed": {"probe": "zeroed"}},
+        **{"own": {"control": "own"}, "agreed": {"escalate": "uncertainty", "escalate_above": 99}},
+    }
+    rows |= {name: {**rows["sde"], **more} for name, more in differing.items()}
 
     found = held(tmp_path, model, limit=1, rows=rows)
 
     ways = {name: next(iter(run.results())).measures.get("bytes a message") for name, run in found.items()}
     assert ways["nl"] is None
     assert ways["sde"] == 6 * 32 * 4 and ways["small"] == 3 * (32 + 4 + 8)
+    words = [len(each.encode()) for each in said(found["zeroed"], 0)]
+    assert ways["zeroed"] == ways["agreed"] == sum(words) / 2  # heard in words
+    assert ways["noise"] == ways["small"] and ways["own"] is None  # nobody heard anybody
     assert "| `nl` |  |" in compared(compare({name: run.results() for name, run in found.items()})).printed()
