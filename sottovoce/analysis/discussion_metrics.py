@@ -15,6 +15,7 @@ from itertools import pairwise
 from sottovoce.analysis.statistics import Share, share
 from sottovoce.channels.message import Message
 from sottovoce.core.text import counted
+from sottovoce.nodes.hearing import heard_edges
 from sottovoce.nodes.question import Question, content_of, question_id, same_questions
 from sottovoce.prompts import kinds
 from sottovoce.runs.record import DiscussionRecord
@@ -83,7 +84,7 @@ def _observed(question: str, record: DiscussionRecord, rounds: Sequence[Round], 
     names = chosen.names()  # a log may contain messages of other agents
     models = {agent: loaded.get(agent) or (chosen.of("model", agent) if agent in names else None) for agent in agents}
     answers = [("accuracy", said.right, r, agent) for r, round in enumerate(rounds) for agent, said in round.items()]
-    cases = [*answers, *_of_steps(rounds, record), *_propagation(rounds, record.question)]
+    cases = [*answers, *_of_steps(rounds, record), *_propagation(rounds, record)]
     for measure, happened, round, agent in (*cases, *_judge_mistakes(rounds, record)):
         yield Observation(measure, question, happened, round, agent, models.get(agent or ""))
     agreed = [_all_same(each, record.question) if len(each) > 1 else None for each in rounds]
@@ -152,7 +153,7 @@ def _same(left: str | None, right: str | None, question: Question) -> bool:
 
 
 def _of_steps(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:
-    edges = {*record.chosen().edges()}
+    edges = heard_edges(record.chosen())
     for r, (before, after) in enumerate(pairwise(rounds), 1):
         for agent in (name for name in before if name in after):
             old, new = before[agent], after[agent]
@@ -165,18 +166,16 @@ def _of_steps(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Cou
                 yield "obstinate", not new.right, r, agent
 
 
-def _propagation(rounds: Sequence[Round], question: Question) -> Iterator[Counted]:
+def _propagation(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:
+    hearers = {hearer for _, hearer in heard_edges(record.chosen())}
     for agent, first in (rounds[0] if rounds else {}).items():
-        later = [(r, round[agent]) for r, round in enumerate(rounds) if r and agent in round]
-        if first.right and later:
-            taken = (r for r, said in later if not said.right and _said_before(said, agent, rounds[: r + 1], question))
-            yield "propagation", next(taken, None) is not None, None, agent
-
-
-def _said_before(said: Said, agent: str, rounds: Sequence[Round], question: Question) -> bool:
-    """Return whether another agent gave the same answer earlier: in an earlier round or an earlier turn."""
-    others = [each for round in rounds for name, each in round.items() if name != agent]
-    return any(each.message.time < said.message.time and _same(each.answer, said.answer, question) for each in others)
+        later = [round[agent] for round in rounds[1:] if agent in round]
+        if not (first.right and later and agent in hearers):
+            continue
+        others = [said for round in rounds for name, said in round.items() if name != agent]
+        wrong = [(said, each) for said in later if not said.right for each in others]
+        before = [(said.answer, each.answer) for said, each in wrong if each.message.time < said.message.time]
+        yield "propagation", any(_same(*both, record.question) for both in before), None, agent
 
 
 def _judge_mistakes(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:

@@ -59,6 +59,15 @@ def test_a_measure_is_of_what_its_definition_says(
         assert ("obstinate", "") not in found and ("abandoning", "") not in found
 
 
+def test_who_hears_nobody_is_not_obstinate_and_takes_nothing_over(tmp_path: Path) -> None:
+    """Under a control agents were called obstinate towards answers that they never heard."""
+    said = {"agent_1": [RIGHT, WRONG], "agent_2": [WRONG, WRONG]}
+    for control in ("own", "empty"):
+        found = told(held(said, tmp_path, question=ASKED, answer_turn="off", control=control))
+        assert ("obstinate", "") not in found and ("propagation", "") not in found
+        assert found["abandoning", ""] == (1, 1)
+
+
 def test_inconsistent_is_by_round_limit_and_number_of_agents(tmp_path: Path) -> None:
     late = record(tmp_path / "a", [RIGHT, WRONG], [WRONG, WRONG])
     never = record(tmp_path / "b", [RIGHT, RIGHT], [WRONG, WRONG])
