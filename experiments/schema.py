@@ -219,18 +219,12 @@ class Experiment(Keyed):
     )
     _content: Content = PrivateAttr(default={})
 
-    @model_validator(mode="before")
-    @classmethod
-    def _merge_settings(cls, content: JSONValue) -> JSONValue:
-        """Combine each row's settings with those for all rows; `_check_keys` has not run yet."""
-        if not isinstance(content, Mapping) or not isinstance(content.get("rows"), Mapping):
-            return content
-        return expanded({**content})
-
     @model_validator(mode="wrap")
     @classmethod
-    def _keep_content(cls, content: JSONValue, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        experiment = validate(content)
+    def _merge_settings(cls, content: JSONValue, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        """Combine each row's settings with those for all rows; `_check_keys` has not run yet."""
+        has_rows = isinstance(content, Mapping) and isinstance(content.get("rows"), Mapping)
+        experiment = validate(expanded({**content}) if has_rows else content)
         experiment._content = dict(content)
         return experiment
 
