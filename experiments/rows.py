@@ -22,7 +22,7 @@ from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.experiments.schema import Experiment, Matched, Selection, Source
 from sottovoce.graphs import scheme
 from sottovoce.nodes.option_groups import OF_PROTOCOL, People, Watched
-from sottovoce.nodes.question import Passage, Question, passages_of, question_id
+from sottovoce.nodes.question import Passage, Question, content_of, passages_of, question_id, same_questions
 from sottovoce.nodes.settings import EACH, Settings
 from sottovoce.runs.cost import MODELS, computed_tokens, flops
 from sottovoce.runs.limits import Budget, Currency
@@ -169,7 +169,9 @@ def with_pilots(rows: Iterable[Row]) -> dict[str, Row]:
         if row.matched:
             settings = row.settings.model_copy(update={"samples": PILOT_SAMPLES})
             pilot = replace(row, name=row.name + PILOT, settings=settings, seeds=row.seeds[:1])
-            by_name[pilot.name] = replace(pilot, questions=row.questions[:PILOT_QUESTIONS])
+            different = {*same_questions({question_id(each): content_of(each) for each in row.questions}).values()}
+            asked = [each for each in row.questions if question_id(each) in different][:PILOT_QUESTIONS]
+            by_name[pilot.name] = replace(pilot, questions=asked)
         by_name[row.name] = row
     return by_name
 

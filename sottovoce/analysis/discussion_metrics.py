@@ -18,6 +18,7 @@ from sottovoce.core.text import counted
 from sottovoce.nodes.hearing import heard_edges
 from sottovoce.nodes.question import Question, content_of, question_id, same_questions
 from sottovoce.prompts import kinds
+from sottovoce.runs.measures import AVERAGED
 from sottovoce.runs.record import DiscussionRecord
 
 
@@ -71,9 +72,10 @@ def observed(records: Iterable[DiscussionRecord]) -> list[Observation]:
     read = [(question, each, _rounds(each)) for question, each in questions if each.decision is not None]
     longest = max((len(rounds) for _, _, rounds in read), default=0)
     decided = [(question, each.decision is not None and each.decision["score"] == 1) for question, each in questions]
+    averaged = any(each.decision is not None and each.decision["rule"] in AVERAGED for each in over)
     return [
         *(each for case in read for each in _observed(*case, longest)),
-        *(Observation(DECIDED, question, right) for question, right in decided),
+        *(Observation(DECIDED, question, right) for question, right in decided if not averaged),
     ]
 
 

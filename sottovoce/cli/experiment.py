@@ -143,18 +143,18 @@ def run(options: ExperimentOptions, outputs: OutputFiles, limits: Limits, trust:
     with resumable(f"all messages are saved in {str(folder)!r}"):
         runner = RowRunner(folder, limits, shown_row)
         runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)
-    show_findings(runs, findings_of(experiment, runs), files)
+    show_findings(runs, findings_of(experiment, runs, force=outputs.force), files)
     say(f"{f'stopped: {why}; ' if why else ''}saved in {one_line(str(folder))}")
     check_failures(runs.values())
 
 
-def findings_of(experiment: Experiment, runs: dict[str, Run]) -> Findings:
-    """Return the comparison of the rows, followed by the unfinished rows and the notes of the file."""
+def findings_of(experiment: Experiment, runs: dict[str, Run], *, force: bool = False) -> Findings:
+    """Return the comparison of the rows (see `compare`), followed by unfinished rows and the notes of the file."""
     from sottovoce.report.paper import findings
 
     new = [f"- `{name}`: not started." for name in experiment.rows if name not in runs]
     new = new if len(new) <= NAMED else [f"- {len(new)} runs are not started."]
-    found = findings(runs, experiment.baselines, experiment, [*new, *notes(experiment)])
+    found = findings(runs, experiment.baselines, experiment, [*new, *notes(experiment)], force=force)
     return replace(found, parts=[harmless(experiment.about.strip()), *found.parts])
 
 

@@ -91,11 +91,7 @@ def _finite(decision: Decision) -> Decision:
     score = decision["score"]
     if score is not None and not 0 <= score <= 1:
         raise PydanticCustomError("score", "its score should be from 0 to 1, or null")
-    from sottovoce.runs.record import COLUMNS  # late: it imports this module
-
     for name, value in decision.get("measures", {}).items():
-        if name in COLUMNS:
-            raise PydanticCustomError("measures", f"its measure {name!r} has the name of a column; rename it")
         if value is not None and not -MAX_COUNT <= value <= MAX_COUNT:
             raise PydanticCustomError("measures", f"its measures.{name} should be a finite number, or null")
     return decision

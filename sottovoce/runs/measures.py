@@ -32,6 +32,8 @@ RECALLS, GAIN = (5, 10), 10
 OF_RETRIEVAL = (*(f"recall@{k}" for k in RECALLS), f"nDCG@{GAIN}", FOUND, ALL_FOUND)
 SHARES = frozenset({"EM", "F1", "named", LATENT, *OF_RETRIEVAL})
 """Measures of any scheme that are shares or grades in [0, 1]."""
+AVERAGED = ("average", "box")
+"""Rules whose decision is no single answer: each agent's answer has a score, and the mean counts."""
 SEARCHERS = ("library", "environment")
 """Agents whose messages list retrieved passages."""
 
@@ -189,7 +191,7 @@ def _averaged_answers(decision: Decision) -> list[str | None]:
     of experts and dummies count under neither.
     """
     rule = decision["rule"]
-    if rule not in ("average", "box"):
+    if rule not in AVERAGED:
         return []
     abstains = rule == "average"
     return [vote["answer"] for vote in decision["votes"] if vote["counts"] or (abstains and vote["answer"] is None)]

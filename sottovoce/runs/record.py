@@ -180,7 +180,7 @@ class DiscussionRecord(BaseModel):
                 **(decision.get("measures", {}) if decision else {}),
                 **(answer_measures(self.question, decision) if decision else {}),
                 **payload_measures(self.messages, escalates=self.settings.get("escalate", "never") != "never"),
-                **({THOUGHTS: cost.tokens_thoughts} if cost.tokens_thoughts else {}),
+                **({THOUGHTS: None if cost.uncounted else cost.tokens_thoughts} if cost.tokens_thoughts else {}),
                 **({MONEY: self.money} if self.prices else {}),
                 **retrieval(self.question, self.messages),
             },

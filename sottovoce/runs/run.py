@@ -49,7 +49,7 @@ from sottovoce.runs.log import (
     lacking,
 )
 from sottovoce.runs.manifest import RunManifest, wrong_settings
-from sottovoce.runs.record import DiscussionRecord, Result, Results, abstains
+from sottovoce.runs.record import COLUMNS, DiscussionRecord, Result, Results, abstains
 from sottovoce.runs.run_directory import LOG, Log, in_use, parsed, read
 
 LOGGER = logging.getLogger(__name__)
@@ -177,6 +177,8 @@ class Run:
         for event in getattr(line, "events", ()):
             if isinstance(event, Opened) and (why := wrong_settings(self.manifest.scheme, event.settings)):
                 return f"opened.{why}"
+            if isinstance(event, Decided) and (taken := COLUMNS.intersection(event.decision.get("measures", ()))):
+                return f"the measure {min(taken)!r} has the name of a column of results; rename it"
             counted = event.votes if isinstance(event, Count) else ()
             for vote in event.decision["votes"] if isinstance(event, Decided) else counted:
                 if why := _wrong_answer(vote["answer"], self.records[line.of].question):

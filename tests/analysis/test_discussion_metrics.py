@@ -68,6 +68,14 @@ def test_who_hears_nobody_is_not_obstinate_and_takes_nothing_over(tmp_path: Path
         assert found["abandoning", ""] == (1, 1)
 
 
+def test_a_rule_that_averages_decides_on_nothing_that_could_be_right(tmp_path: Path) -> None:
+    """Under `average` a discussion counted as decided right only if all agents were."""
+    said = {"agent_1": [RIGHT], "agent_2": [RIGHT]}
+    assert ("decided right", "") in told(held(said, tmp_path, question=ASKED, answer_turn="off"))
+    averaged = held(said, tmp_path, question=ASKED, answer_turn="off", rule="average")
+    assert ("decided right", "") not in told(averaged)
+
+
 def test_inconsistent_is_by_round_limit_and_number_of_agents(tmp_path: Path) -> None:
     late = record(tmp_path / "a", [RIGHT, WRONG], [WRONG, WRONG])
     never = record(tmp_path / "b", [RIGHT, RIGHT], [WRONG, WRONG])

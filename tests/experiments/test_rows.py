@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,9 +14,9 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.cli.experiment import findings_of
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.experiments.rows import baseline_settings, baselines, budget_notes
+from sottovoce.experiments.rows import Row, baseline_settings, baselines, budget_notes, with_pilots
 from sottovoce.experiments.runner import RowRunner, run_experiment
-from sottovoce.experiments.schema import Experiment
+from sottovoce.experiments.schema import Experiment, Matched
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.madra import MADRA
@@ -49,6 +50,15 @@ def run_rows(
 
 def tokens(runs: Iterable[Run]) -> list[float]:
     return [sum(map(computed_tokens, record.messages)) for run in runs for record in run.records.values()]
+
+
+def test_a_pilot_asks_eight_different_questions() -> None:
+    sums: list[Question] = [{"id": f"q{n}", "question": f"{n % 10} + 2?", "target": str(n % 10 + 2)} for n in range(20)]
+    row = Row("match", "self_consistency", SelfConsistency(), sums, [0], None, Matched(row="pair"))
+    pilot = with_pilots([row])["match/pilot"]
+    assert [each["id"] for each in pilot.questions] == [f"q{n}" for n in range(8)]
+    doubled = with_pilots([replace(row, questions=[*sums[:3], *sums[10:13]])])["match/pilot"]
+    assert len(doubled.questions) == 3
 
 
 @pytest.mark.parametrize(

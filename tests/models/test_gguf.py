@@ -22,7 +22,6 @@ from sottovoce.models import load
 from sottovoce.models.doctor import diagnose
 from sottovoce.models.huggingface.packed_weights import matrices
 from sottovoce.models.sources import source_of
-from sottovoce.core.files import nbytes_of
 from sottovoce.models.sources.cache import remove_oldest
 from sottovoce.models.sources.gguf import UNREAD, Reader, converted, dequantized
 from tests.models.gguf_files import tensors, write_gguf

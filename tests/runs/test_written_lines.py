@@ -19,7 +19,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.report.comparison import gathered
 from sottovoce.report.report import report
 from sottovoce.runs.limits import Limits
-from sottovoce.runs.log import Decided
+from sottovoce.runs.log import Decided, StepLine
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run, load_run
 from sottovoce.runs.runner import run_all
@@ -120,9 +120,11 @@ def test_a_token_limit_stops_a_run_whose_server_reports_no_tokens(tmp_path: Path
     assert run.cost.calls <= 2  # agents that speak side by side
 
 
-def test_a_measure_with_the_name_of_a_column_is_refused() -> None:
+def test_a_measure_with_the_name_of_a_column_is_refused(tmp_path: Path) -> None:
     """In a table, a scheme's measure `seconds` stood in the column of the duration."""
-    decision = {"answer": "3", "rule": "majority", "why": "", "votes": [], "score": 1.0}
-    assert Decided.model_validate({"decision": {**decision, "measures": {"turns": 3}}})
-    with pytest.raises(ValueError, match="its measure 'seconds' has the name of a column; rename it"):
-        Decided.model_validate({"decision": {**decision, "measures": {"seconds": 3}}})
+    manifest = new_manifest("single", Single(), SUMS, models=Server())
+    run = Run.start(manifest, SUMS, tmp_path / "run")
+    decision = {"answer": "3", "rule": "single", "why": "", "votes": [], "score": 1.0, "measures": {"seconds": 3}}
+    events = [Decided.model_validate({"decision": decision})]
+    line = StepLine.model_construct(line="step", of=("q1", 0), events=events)
+    assert run.misfit(line) == "the measure 'seconds' has the name of a column of results; rename it"
