@@ -18,13 +18,14 @@ SECTIONS: Mapping[str, Callable[[Options], Iterable[Table]]] = {
     "decoding": decoding.tables,
     "host": steps.host,
     "debates": debates.tables,
-    "batches": debates.batches,
     "steps": steps.tables,
     "rivals": steps.rivals,
 }
 OF_REAL = ("decoding", "debates")  # for a model given by name
-OF_SHAPE = dict.fromkeys(SHAPES, ("decoding", "host", "steps", "rivals"))  # the others need words, or a small model
-OF_SHAPE[BUNDLED] = ("decoding", "host", "debates", "batches")  # the others are for a model that fills a device
+OF_SHAPE: dict[str, tuple[str, ...]] = dict.fromkeys(
+    SHAPES, ("decoding", "host", "steps", "rivals")
+)  # the others need words, or a small model
+OF_SHAPE[BUNDLED] = ("decoding", "host", "debates")  # the others are for a model that fills a device
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,13 +1,10 @@
-"""Whole debates: concurrent against sequential ones, sizes of payloads, and tokens per second by their number.
+"""Whole debates: concurrent against sequential ones, sizes of payloads, and replies with and without lookup decoding.
 
-In the second table a row is a reply in progress: a debate of two agents has two. All replies have the same length, so
-that all rivals make the same number of tokens. `transformers.generate` gets the prompts of the debates in words, one
-batch per round, and runs no discussion. Other costs of the debates (the graph, payloads on disk) count against them.
+Other costs of the debates (the graph, payloads on disk) count against them.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,9 +15,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-import torch
-
-from benchmarks.decoding import FIRST, generate
+from benchmarks.decoding import FIRST
 from benchmarks.measuring import Options, Run, Table, as_published, interleaved, times, with_engine
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
@@ -145,12 +140,6 @@ def _run_debates(
     fresh.engine.close()
 
 
-ROWS = (2, 8, 32, 128, 256)
-EQUAL = Debate(agents=2, rounds=3, temperature=[0.7], answer_turn="off")
-BATCHED = ("nl", "cipher", "sde")
-RIVAL = "`transformers.generate`"
-
-
 class Listening(Engine):
     """An engine that records its requests."""
 
@@ -164,66 +153,7 @@ class Listening(Engine):
         return super().submit(request, on_text)
 
 
-class Unending(Listening):
-    """An engine whose replies always have the maximum length."""
-
-    def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
-        """Queue the request without its stop ids and stop texts."""
-        return super().submit(replace(request, stop=replace(request.stop, ids=(), texts=())), on_text)
-
-
-def batches(options: Options) -> Iterator[Table]:
-    """Yield rates, their ratios and memory, with a column for each number of rows."""
-    sizes = options.batches or options.some(*ROWS)
-    rates = [_measured(options, rows) for rows in sizes]
-    table = Table()
-    title = f"debates of 2 agents, 3 rounds, {TOKENS} tokens a reply, tokens a second"
-    table.add(title, *(f"{rows} rows" for rows in sizes))
-    for name in rates[0]:
-        if name != RIVAL:
-            table.add(name, *(each[name][0] for each in rates))
-    table.add(f"{RIVAL}, the same prompts", *(each[RIVAL][0] for each in rates))
-    for name in ("cipher", "sde"):
-        table.add(f"`{name}` against `nl`", *(_ratio(each, f"`{name}`", "`nl`") for each in rates))
-    table.add(f"`nl` against {RIVAL}", *(_ratio(each, "`nl`", RIVAL) for each in rates))
-    for name in rates[0] if options.loaded.network.device.type == "cuda" else ():
-        table.add(f"MB a row at the peak, beside the weights: {name}", *(each[name][1] for each in rates))
-    yield table
-
-
-def _ratio(rates: dict[str, tuple[str, str]], name: str, against: str) -> str:
-    left, right = rates[name][0], rates[against][0]
-    return times(float(left) / float(right)) if right.isdigit() else ""
-
-
-def _measured(options: Options, rows: int) -> dict[str, tuple[str, str]]:
-    """Return the tokens per second and the MB per row (empty on a CPU) of each rival."""
-    longest = options.most(TOKENS, 4)
-    fresh = with_engine(options.loaded, kind=Unending, max_batch=rows, threads=options.threads, lookup=False)
-    runs: dict[str, Run] = {f"`{name}`": partial(_run_batch, fresh, name, rows // 2, longest) for name in BATCHED}
-    spoken = _submitted(with_engine(options.loaded, Unending, max_batch=rows), rows // 2, longest, EQUAL)
-    rounds, published = [spoken[i : i + rows] for i in range(0, len(spoken), rows)], as_published(options.loaded)
-    runs[RIVAL] = lambda: [generate(published, each) for each in rounds]
-    return {name: _rated(options, run, rows, longest * rows * len(rounds)) for name, run in runs.items()}
-
-
-def _rated(options: Options, run: Callable[[], object], rows: int, tokens: int) -> tuple[str, str]:
-    """Measure one rival alone, so that rivals do not share memory; one that does not fit is reported, not an error."""
-    gc.collect()
-    on_cuda = options.loaded.network.device.type == "cuda"
-    if on_cuda:
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-    try:
-        seconds = interleaved({"it": run}, min(options.repeats, 3), options.clock).median("it")
-    except torch.OutOfMemoryError:
-        return "out of memory", ""
-    peak = f"{(torch.cuda.max_memory_allocated() - before) / 1e6 / rows:.0f}" if on_cuda else ""
-    return f"{tokens / seconds:.0f}", peak
-
-
-def _run_batch(loaded: LoadedModel, protocol: str, debates: int, longest: int, settings: Debate = EQUAL) -> None:
+def _run_batch(loaded: LoadedModel, protocol: str, debates: int, longest: int, settings: Debate) -> None:
     """Run concurrent debates on an engine with an empty prefix cache."""
     loaded.engine.close()
     with debating(loaded, protocol, settings, longest) as graph:

@@ -2,7 +2,7 @@
 
 The host's share is all but the forward pass, which costs nothing there. On a GPU this time is spent one after another
 with the device, or hidden behind it; the device's own work on the logits (drawing, means, statistics) is in these
-figures too, on a CPU and with few tokens. Of the model's step: time, bandwidth, kernels, and keys handed over.
+figures too, on a CPU and with few tokens. Of the model's step: time and bandwidth.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from statistics import median
 
 import torch
-from torch.profiler import ProfilerActivity, profile
 from transformers import PreTrainedTokenizerBase
 from transformers.generation.streamers import BaseStreamer
 
@@ -26,7 +24,7 @@ from sottovoce.channels import create
 from sottovoce.channels.protocol import Protocol
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.response_format import Form
-from sottovoce.models import Cached, Ids, LoadedModel, Request, Stop
+from sottovoce.models import Ids, LoadedModel, Request, Stop
 from sottovoce.models.engine import sequence
 from sottovoce.models.engine.cache import Limits
 from sottovoce.models.engine.grammar import grammar_of
@@ -173,18 +171,14 @@ CASES = {
     "`cipher` at 0.7": Case(create("cipher"), 0.7),
     "`kv`": Case(create("kv")),
 }
-KERNELS = 14  # lines of a profile
 
 
 def tables(options: Options) -> Iterator[Table]:
-    """Yield the time of steps, what a message of keys and values costs, and the kernels of a step."""
+    """Yield the time of steps."""
     loaded, rows = options.loaded, options.batches or options.some(*LARGE_ROWS)
     prompts, steps = [options.most(n, 8) for n in PROMPTS], options.most(LARGE_STEPS, 2)
     for prompt in prompts:
         yield _steps(loaded, prompt, rows, steps)
-    yield _handed_over(loaded, prompts)
-    for n in rows[:2]:
-        yield _kernels(loaded, prompts[-1], n)
 
 
 def rivals(options: Options) -> Iterator[Table]:
@@ -233,47 +227,6 @@ def _timed(loaded: LoadedModel, run: Callable[[], object], repeats: int = 7) -> 
         run()
         found.append(1000 * (now(loaded) - start))
     return median(found[repeats > 1 :])
-
-
-@torch.inference_mode()
-def _handed_over(loaded: LoadedModel, prompts: list[int]) -> Table:
-    """Return the milliseconds of one message's keys and values, by way of the CPU and on the device alone."""
-    table, found = Table(), []
-    table.add("`kv`, milliseconds a message", *(f"{n} positions" for n in prompts))
-    for n in prompts:
-        loop = decoding_loop(loaded, CASES["`kv`"], 2, prompt=n, warm=0)
-        kv, layers, rotary = loop.scheduler.caches.kv, tuple(range(loaded.layers)), loaded.network.rotary
-        kept = kv.keys_values(0, range(n))
-        rest = kept.keys[:0, :, :1]
-        there = Cached(kept.keys, kept.values, layers, kept.at - 3, rest, rest)
-        moved = [each.to(loaded.network.device) for each in (kept.keys, kept.values, rest)]
-        here = Cached(moved[0], moved[1], layers, there.at, moved[2], moved[2])
-        runs: Mapping[str, Callable[[], object]] = {
-            "to the CPU": partial(kv.keys_values, 0, range(n)),
-            "from the CPU, turned": partial(kv.insert, 1, 0, there, 0, rotary),
-            "a copy on the device": partial(kv.cut, 0, 0, n),
-            "from there, turned": partial(kv.insert, 1, 0, here, 0, rotary),
-        }
-        found.append({name: f"{_timed(loaded, run):.2f}" for name, run in runs.items()})
-    for name in found[0]:
-        table.add(name, *(each[name] for each in found))
-    return table
-
-
-def _kernels(loaded: LoadedModel, prompt: int, rows: int, steps: int = 8) -> Table:
-    """Return what takes the device's time in a step of `nl`."""
-    on_cuda = loaded.network.device.type == "cuda"
-    loop = decoding_loop(loaded, CASES["`nl`"], rows, prompt=prompt, warm=CAPTURED)
-    with profile(activities=[ProfilerActivity.CUDA if on_cuda else ProfilerActivity.CPU]) as seen:
-        whole = _timed(loaded, lambda: [loop.step() for _ in range(steps)], repeats=1) / steps
-    kind = "self_device_time_total" if on_cuda else "self_cpu_time_total"
-    parts = sorted(((getattr(each, kind), each.key, each.count) for each in seen.key_averages()), reverse=True)
-    table, busy = Table(), sum(part[0] for part in parts) / 1000 / steps
-    table.add(f"kernels of a step, {rows} rows after {prompt} tokens", "ms", "calls")
-    table.add("all kernels, of the whole step", f"{busy:.2f} of {whole:.2f}", sum(n for *_, n in parts) // steps)
-    for spent, name, n in parts[:KERNELS]:
-        table.add(f"`{name[:90]}`", f"{spent / 1000 / steps:.3f}", f"{n / steps:.0f}")
-    return table
 
 
 class _Gaps(BaseStreamer):
