@@ -176,7 +176,7 @@ def check_question(
     `owners`, `needs` and `agents` are `Settings.owners`, `.needs` and `.names`; None checks no names. `schema` is
     `Question`, or what a scheme derives from it.
     """
-    if not str(question.get("question", "")).strip():
+    if not any(letter.isprintable() and letter != " " for letter in str(question.get("question", ""))):
         raise UsageError("the question is empty; give a text to discuss")
     # Questions come as JSON; a text in place of a list would be read letter by letter.
     names, adapter = _fields(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable

@@ -30,6 +30,8 @@ STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
 """Open files of this process, which may be regular files. Other paths below these folders may lead anywhere."""
 BOOL, MERGE, NULL, TEXT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "merge", "null", "str"))
 """The tag of the key << of YAML, which may be repeated."""
+LARGEST_YAML = 1_000_000
+"""Characters and items of a settings or experiment file; ours have about ten thousand."""
 FORCE = "Overwrite an existing file; files in the folder of a run, an experiment or an index stay."
 FORCE_VERDICTS = f"{FORCE} Give verdicts on runs that lost more than a tenth of their discussions, too."
 
@@ -233,12 +235,16 @@ def read_yaml(path: Path, subject: str, example: str, names: tuple[str, ...] = (
     """Return the mapping in a YAML file; keys, and values under the keys `names`, stay as written: 01, 1.0.
 
     Raises:
-        UsageError: the file cannot be read, is not YAML, has a key twice or is not a mapping.
+        UsageError: the file cannot be read, is not YAML, has a key twice, is not a mapping, or becomes too large.
     """
     import yaml  # late: `--help` does not need it
 
     try:
-        read = yaml.load(text_of(path), _safe_loader(names))
+        loader = _safe_loader(names)(text_of(path))
+        if _is_larger(root := loader.get_single_node()):
+            most = f"{LARGEST_YAML:,} characters with its aliases"
+            raise UsageError(f"{subject} {str(path)!r} becomes larger than {most}; expected lines like {example!r}")
+        read = root and loader.construct_document(root)
     except OSError as error:
         raise UsageError(f"{subject} {str(path)!r} cannot be read: {error.strerror}") from error
     except RecursionError as error:
@@ -248,6 +254,17 @@ def read_yaml(path: Path, subject: str, example: str, names: tuple[str, ...] = (
     if not isinstance(read, dict):
         raise UsageError(f"{subject} {str(path)!r} contains {type(read).__name__}; expected lines like {example!r}")
     return read
+
+
+def _is_larger(root: Any) -> bool:  # Any: a node of yaml, or None
+    """Return whether a document becomes larger than LARGEST_YAML; an alias counts as what it stands for."""
+    left, nodes = LARGEST_YAML, [root] if root else []
+    while nodes and left >= 0:
+        value = nodes.pop().value
+        left -= 1 + len(value)
+        if not isinstance(value, str):
+            nodes += [node for item in value for node in (item if isinstance(item, tuple) else (item,))]
+    return left < 0
 
 
 @cache

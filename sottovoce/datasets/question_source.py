@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -237,8 +238,12 @@ def _owned(document: str, settings: Settings) -> tuple[str, str]:
     name, sign, text = document.partition("=")
     if sign and name in settings.names():
         return name, text
-    others = {agent for each in shipped() for agent in each.settings().names()}
-    if sign and (name in others or NUMBERED.fullmatch(name)):
+    if sign and (name in _all_agents() or NUMBERED.fullmatch(name)):
         unknown = nearest("agent among the documents:", name, settings.names())
         raise UsageError(f"{unknown}; if the text itself begins so, put a space before the =")
     return "", document
+
+
+@cache
+def _all_agents() -> frozenset[str]:
+    return frozenset(agent for each in shipped() for agent in each.settings().names())

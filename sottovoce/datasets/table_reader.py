@@ -36,6 +36,9 @@ STDIN = Path("-")
 """Instead of a file: stdin, as JSON Lines."""
 LARGEST_LIST = 2**30
 """Bytes of a JSON list, which is read as a whole and takes several times as much memory."""
+MOST_COLUMNS = 10_000
+"""Names of a CSV header, or keys of a row: messages list them, and look for similar ones."""
+AT_ONCE = 4  # rows of Parquet; more of them are not read faster than they are parsed
 LONGEST = 400  # characters of a row's error, which may quote a document
 ENDINGS = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
 SIGNATURES = {
@@ -230,28 +233,37 @@ def listed(values: Iterable[JSONValue]) -> Iterator[Row]:
 
 def _item(value: JSONValue) -> Values:
     if not isinstance(value, dict):
-        raise UsageError(f"found {type(value).__name__}; expected an object")
+        raise UsageError(f"found {type(value).__name__}; expected one JSON object")
+    _check_width(len(value))
     return value
+
+
+def _check_width(columns: int) -> None:
+    if columns > MOST_COLUMNS:
+        raise UsageError(f"found {columns:,} columns; expected at most {MOST_COLUMNS:,}")
 
 
 def parquet(file: BinaryIO, name: str) -> DataFile:
     """Return the rows of a Parquet file; values that JSON does not have become texts.
 
     Raises:
-        UsageError: pyarrow is not installed, or the file is damaged or has no row.
+        UsageError: pyarrow is not installed, the file is damaged or has no row, or a row is longer than LONGEST_LINE.
     """
     try:
         import pyarrow
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise UsageError(f"{name} needs the library 'pyarrow': pip install 'sottovoce[eval]'") from error
-    digest = hashlib.sha256()
+    digest, too_long = hashlib.sha256(), f"{name} has a row longer than {amount(LONGEST_LINE)}; expected shorter ones"
 
     def values() -> Iterator[JSONValue]:
         try:
-            for batch in ParquetFile(file).iter_batches(batch_size=1_000):
+            for batch in ParquetFile(file).iter_batches(batch_size=AT_ONCE):  # a small file may become any size
+                if batch.nbytes > AT_ONCE * LONGEST_LINE:
+                    raise UsageError(too_long)
                 for row in batch.to_pylist():
-                    line = json.dumps(row, default=str)
+                    if len(line := json.dumps(row, default=str)) > LONGEST_LINE:
+                        raise UsageError(too_long)
                     digest.update(line.encode())
                     yield json.loads(line)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
@@ -264,10 +276,7 @@ def _object(line: str) -> Values:
     """Parse a line as a JSON object."""
     if line.lstrip().startswith("["):
         raise UsageError("found a list; expected one JSON object per line; a file of one list ends in .json")
-    values = json_of(line, "the line")
-    if not isinstance(values, dict):
-        raise UsageError(f"found {type(values).__name__}; expected one JSON object per line")
-    return values
+    return _item(json_of(line, "the line"))
 
 
 def json_of(text: str | bytes, name: str) -> JSONValue:
@@ -307,6 +316,9 @@ def split_csv(
     if columns:
         return None, ((line, partial(_named, columns, cells, separator)) for line, cells in rows_of_cells)
     line, names = next(rows_of_cells, (0, list[str]()))
+    with (broken := Broken(name)).at(line):
+        _check_width(len(names))
+    broken.raise_first()
     if twice := next((each for each in names if each and names.count(each) > 1), None):
         raise UsageError(f"line {line} of {name} names {twice!r} twice; expected each column to have its own name")
     header = (line, names) if names else None

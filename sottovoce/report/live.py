@@ -47,7 +47,7 @@ class Request(Checked):
     protocol: str
     model: str
     question: str
-    documents: list[str] = Field(default=[])
+    documents: list[str] = Field(default=[], max_length=1_000)
 
 
 class Listed:

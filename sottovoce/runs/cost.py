@@ -13,7 +13,7 @@ from sottovoce.channels import AVERAGING
 from sottovoce.channels.message import Message, latest
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
-from sottovoce.core.text import counted
+from sottovoce.core.text import counted, shortened
 from sottovoce.core.validation import Checked
 from sottovoce.nodes.hearing import HEARD, HEARD_BYTES, HEARD_LATENT
 from sottovoce.runs.manifest import AgentModel
@@ -123,9 +123,15 @@ def read_prices(path: Path | str) -> dict[str, Price]:
     """
     name = f"prices file {str(path)!r}"
     try:
-        rows = [*csv.DictReader(text_of(path).splitlines(), skipinitialspace=True)]
+        table = csv.DictReader(text_of(path).splitlines(), skipinitialspace=True)
+        rows, columns = [*table], [*(table.fieldnames or ())]
     except (OSError, ValueError, csv.Error) as error:
         raise UsageError(f"{name} cannot be read: {error}; expected a CSV file: model,in,out") from error
+    if not rows or not {"model", "in", "out"} <= {*columns} or any(None in row for row in rows):
+        found = f"{counted(len(rows), 'row')} under {shortened(', '.join(columns)) or 'no header'}"
+        raise UsageError(
+            f"{name} has {found}; expected the columns model, in, out, and perhaps cached, and rows of them"
+        )
     try:
         prices = [Price.model_validate({str(key): cell for key, cell in row.items() if cell}) for row in rows]
     except UsageError as error:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.core.files import OutputFile, bytes_of, opened, text_of
+from sottovoce.core.errors import UsageError
+from sottovoce.core.files import OutputFile, bytes_of, opened, read_yaml, text_of
 from tests import warm
 
 DOORS = [
@@ -88,3 +89,14 @@ def test_each_door_refuses_it_in_one_line(kind: str, tmp_path: Path) -> None:
     assert len(got.stdout.splitlines()) == len(DOORS) and "0" not in got.stdout.split(), got.stdout + got.stderr
     assert len(got.stderr.splitlines()) == len(DOORS), got.stderr
     assert "No such command" not in got.stderr and "No such option" not in got.stderr, got.stderr
+
+
+@pytest.mark.parametrize("form", ["[{}]", "{{<<: [{}]}}"])
+def test_yaml_is_measured_with_its_aliases_before_it_is_built(form: str, tmp_path: Path) -> None:
+    path, start = tmp_path / "grows.yaml", "a0: &a0 {x: 1}\n"
+    path.write_text(start + "".join(f"a{i}: &a{i} {form.format(f'*a{i - 1},' * 9)}\n" for i in range(1, 9)))
+
+    with pytest.raises(UsageError, match=r"grows.yaml' becomes larger than 1,000,000 characters with its aliases"):
+        read_yaml(path, "settings file", "rounds: 2")
+    path.write_text(f"{start}own: {{<<: *a0, y: 2}}\n")
+    assert read_yaml(path, "settings file", "rounds: 2")["own"] == {"x": 1, "y": 2}

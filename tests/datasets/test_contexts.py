@@ -162,7 +162,7 @@ def test_problems_with_hints_are_read_from_folders_and_from_a_list(tmp_path: Pat
     ("text", "error"),
     [
         ('{"problem": "?"}', "file 1 of tmath folder '.*': hint_algebra/1: found no 'socratic_questions' among"),
-        ("[1]", "file 1 of tmath folder '.*': found list; expected an object"),
+        ("[1]", "file 1 of tmath folder '.*': found list; expected one JSON object"),
         ("{", "file 1 of tmath folder '.*': hint_algebra/1 is not JSON"),
         (None, r"tmath folder '.*' contains no \*/\*.json; expected files with"),
     ],

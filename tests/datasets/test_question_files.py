@@ -17,6 +17,7 @@ from sottovoce.core.bounds import LONGEST_LINE
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.question_files import Enough, read_file
 from sottovoce.datasets.question_source import QuestionOptions
+from sottovoce.datasets.table_reader import MOST_COLUMNS
 from sottovoce.nodes.question import question_id
 
 SUMS = [
@@ -314,6 +315,24 @@ def test_parquet_is_read_with_its_types(tmp_path: Path) -> None:
     assert "question file 'q.parquet' is not a Parquet file: " in refused(tmp_path / "q.parquet")
 
 
+def test_a_row_of_parquet_is_no_longer_than_a_line(tmp_path: Path) -> None:
+    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
+    long = ["?" * (LONGEST_LINE + 1)] * 9  # written once: the file is small, and nine rows are not
+    parquet.write_table(pyarrow.table({"question": long}), tmp_path / "q.parquet", compression="zstd")
+
+    assert (tmp_path / "q.parquet").stat().st_size < 2**16
+    assert "'q.parquet' has a row longer than 16.8 MB; expected shorter ones" in refused(tmp_path / "q.parquet")
+
+
+def test_a_file_with_more_columns_than_anybody_can_read_is_refused_by_their_number(tmp_path: Path) -> None:
+    names = [f"column {i}" for i in range(MOST_COLUMNS + 1)]
+    (tmp_path / "q.csv").write_text(f"{','.join(names)}\n")
+    path = lines(tmp_path, dict.fromkeys(names, 1))
+
+    for file in (tmp_path / "q.csv", path):
+        assert refused(file).endswith(f"'{file.name}': found 10,001 columns; expected at most 10,000")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
@@ -327,7 +346,7 @@ def test_parquet_is_read_with_its_types(tmp_path: Path) -> None:
          "name, separated by ';'"),
         ("q.jsonl", b'[{"question": "?"}]', "one JSON object per line; a file of one list ends in .json"),
         ("q.json", b'[{"question": "?"}, {"q', "question file 'q.json' is not JSON: "),
-        ("q.json", b'[{"question": "?"}, 3]', "row 2 of question file 'q.json': found int; expected an object"),
+        ("q.json", b'[{"question": "?"}, 3]', "row 2 of question file 'q.json': found int; expected one JSON object"),
         ("q.json", b'{"question": "?"}', "contains no list of rows; expected one JSON list"),
     ],
 )  # fmt: skip

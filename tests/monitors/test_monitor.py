@@ -201,7 +201,7 @@ LINE = {"game": 1, "turn": 0, "role": "r", "features": {"entropy": 1}, "failed":
     ("lines", "told"),
     [
         ([], "is empty; expected a line of JSON for each turn"),
-        ([[]], "line 1 of file of rows .*: found list; expected one JSON object per line"),
+        ([[]], "line 1 of file of rows .*: found list; expected one JSON object"),
         ([{**LINE, "features": {"entropy": float("inf")}}], "line 1 .*features.entropy is inf: expected a finite"),
         ([LINE, {**LINE, "failed": False}], "game 1 failed in one row and not in another"),
         ([LINE, {**LINE, "question": "q"}], "game 1: question is q in one row and None in another"),

@@ -121,6 +121,8 @@ def test_only_the_holder_of_the_address_is_answered(
         ({"protocol": "other"}, "unknown protocol"),
         ({"scheme": "whodunit"}, "unknown scheme"),
         ({"question": " "}, "the question is empty"),
+        ({"question": "\0"}, "the question is empty"),
+        ({"documents": ["x"] * 1_001}, "List should have at most 1000 items"),
         ({"documents": ["agent_9=x"]}, "agent_9"),
     ],
 )
