@@ -155,12 +155,13 @@ def test_a_run_without_its_package_says_so_and_hides_no_other_run(two: list[Path
         "b-louder": "its protocol 'louder' is not installed (its log names 'louder 1.0')",
         "c-kind": "needs the kind of answer 'colour', which is not installed; install the package that provides it",
         "d-newer": "has format 2, written by sottovoce '0.1.0'; expected format 1",
-        "e-old": "needs the scheme 'panel', which is not installed; install the package that provides it\n",
+        "e-old": "needs the scheme 'panel', which is not installed; install the package that provides it",
     }
     listed, reported = done[0][1], (tmp_path / "b-louder.html").read_text(encoding="utf-8")
     assert [name for name in told if name != "c-kind" and told[name] not in listed] == []
     assert [name for name, (_, out, err) in zip(told, done[1:], strict=False) if told[name] not in out + err] == []
     assert [code for code, _, _ in done] == [0, *[1, 0, 1, 1, 1] * 2] and "damaged" not in str(done)
+    assert "its log names" not in str(done[1 + names.index("e-old")])
     assert "protocol &#39;louder&#39; is not installed" in reported
 
 

@@ -32,7 +32,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["runs", "remove"], "runs remove takes runs or --keep N, the number of newest runs to keep; give one of them"),
+        (["runs", "remove"], "runs remove takes runs, or --keep N and --older-than DAYS; give runs or one of these"),
         (["graph", "draw", "mat"], "unknown scheme 'mat'; did you mean 'mad'?"),
         (["data", "games", "whodunit", "--n", "3"], "Missing option '--to' (see `sottovoce data games whodunit --help`)"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; did you mean 'cipher'? Choose from: cipher, graft, hidden, kv, nl, sde, thoughts"),
