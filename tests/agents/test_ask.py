@@ -97,6 +97,17 @@ def test_who_hears_by_a_latent_protocol_may_be_asked_to_answer_by_another(
     assert requested("cipher", store, 1.0, protocol=protocol).feed.kind == feed
 
 
+@pytest.mark.parametrize(("compat", "form"), [("paper", FORM), ("reference", None)])
+def test_a_reply_in_words_follows_the_published_code_where_the_protocol_does(
+    compat: str, form: Form | None, store: PayloadStore
+) -> None:
+    """The published code constrains nothing."""
+    options = {"compat": compat}
+    model = Recording(protocol="cipher", options=options, preloaded=tiny_loaded(), store=store, max_tokens=9)
+    call(model, protocol="nl", response_format=FORM)
+    assert model.requests[0].form == form
+
+
 # A hosted one
 
 

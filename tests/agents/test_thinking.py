@@ -14,12 +14,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from sottovoce.agents.convert import said
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.agents.thinking import Thoughts
+from sottovoce.agents.thinking import Thoughts, request_for
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.core.event_loop import wait
-from sottovoce.models import Ids, LoadedModel, assemble
+from sottovoce.models import Ids, LoadedModel, Record, assemble
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.guard import features_of_acts
 from tests.chats import DEEPSEEK, LLAMA_3, QWEN_3
@@ -73,6 +73,24 @@ def test_thoughts_are_kept_apart_from_the_text_and_counted_by_themselves(templat
     payload = PayloadRef.from_dict(reply.additional_kwargs["payload"]).load(store)
     assert payload.label.text == TEXT and len(payload) == len(model.loaded.chat.ids(TEXT))
     assert [block["type"] for block in reply.content_blocks] == ["reasoning", "text"]
+
+
+@pytest.mark.parametrize("template", [QWEN_3, R1])
+def test_a_reply_read_the_prompt_before_its_thoughts_and_not_their_block(template: str, store: PayloadStore) -> None:
+    model = agent(thinker(template=template), store)
+    asked = prompt_of(model).removesuffix(f"{THOUGHTS}</think>\n\n")
+    asked = asked if template == R1 else asked.removesuffix("<think>\n")
+    usage = model.invoke(QUESTION).usage_metadata
+    assert usage is not None and usage["input_tokens"] == len(model.loaded.chat.ids(asked))
+
+
+def test_thoughts_and_reply_draw_other_numbers(store: PayloadStore) -> None:
+    model = agent(thinker(), store, temperature=0.5)
+    ask = model.to_ask(QUESTION, seed=7)
+    thoughts = request_for(model.encode(ask).prompt, model.loaded, model.sampling(ask), 9, Record(), 9)
+    assert thoughts is not None
+    assert thoughts.sampling == replace(model.sampling(ask), seed=thoughts.sampling.seed)
+    assert thoughts.sampling.seed != requested(model, QUESTION, seed=7).sampling.seed == 7
 
 
 async def test_all_ways_to_call_give_the_same(store: PayloadStore) -> None:
@@ -139,6 +157,14 @@ def test_thoughts_leave_room_for_the_reply_in_the_context(store: PayloadStore) -
     model = agent(loaded, store, max_tokens=context - 60)
     assert 0 < thoughts_before(model).tokens < 60
     assert not thoughts_before(agent(loaded, store, max_tokens=context - 30)).tokens  # no room at all
+
+
+def test_thoughts_leave_room_for_the_beginning_of_the_reply_too(store: PayloadStore) -> None:
+    loaded = thinker("12*8", closes=False)
+    context, begun = loaded.network.context, "The answer to all of this is "
+    assert context is not None
+    request = requested(agent(loaded, store, max_tokens=context - 90), QUESTION, prefill=begun)
+    assert request.longest == context
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden", "kv", "graft"])
@@ -218,6 +244,14 @@ def test_shared_thoughts_are_heard_before_the_message(protocol: str, store: Payl
     if protocol == "kv":
         assert len(payload.tensors["at"]) == n
     assert len(payload) == n and not any(torch.isnan(each).any() for each in payload.tensors.values())
+
+
+def test_shared_thoughts_hand_over_their_own_keys_whatever_a_reply_carries(store: PayloadStore) -> None:
+    model = agent(thinker(), store, "kv", options={"carry": "both"}, share_thoughts=True)
+    ref = PayloadRef.from_dict(model.invoke(QUESTION).additional_kwargs["thoughts_payload"])
+    payload = ref.load(store)
+    assert payload.label.origin == "the words"
+    assert len(payload.tensors["at"]) == len(model.loaded.chat.ids(THOUGHTS))
 
 
 @pytest.mark.parametrize("template", [QWEN_3, R1, DEEPSEEK])

@@ -95,10 +95,13 @@ def test_what_sees_later_positions_is_read_alone_in_company_and_again_alike(stor
             assert reply.ids == alone.ids and close(logprobs(reply), logprobs(alone), 2e-5)
 
 
-def test_only_the_first_sender_hands_over_first_positions(store: PayloadStore) -> None:
+@pytest.mark.parametrize(("layers", "sent"), [((1, 2), ("You know: 22 pears.", FACT)), ((2,), ("Yes", "Hi"))])
+def test_only_the_first_sender_hands_over_first_positions(
+    layers: tuple[int, ...], sent: tuple[str, str], store: PayloadStore
+) -> None:
     """Both senders count from 0, and a message that is heard twice stands there once."""
-    protocol = KV(compat="reference", layers=(1, 2), positions="paper")
-    messages = [MessageRef(hand(protocol, store, sent)) for sent in ("You know: 22 pears.", FACT)]
+    protocol = KV(compat="reference", layers=layers, positions="paper")
+    messages = [MessageRef(hand(protocol, store, each)) for each in sent]
     (whole, first), (more, _) = (whole_and_first(payload_of(each.message, store)) for each in messages)
     both = {layer: [*zip(whole[layer], more[layer], strict=True)] for layer in whole}
     joined = {layer: (torch.cat(keys, 1), torch.cat(values, 1)) for layer, (keys, values) in both.items()}
@@ -166,6 +169,12 @@ def test_of_equal_scores_the_last_layer_is_chosen() -> None:
     """Alone by the Gaussian: layers 1 and 2 of four are equally near to the middle."""
     paper, reference = (chosen_layers(LOADED, 0.25, 0.0, COMPAT[name]) for name in ("paper", "reference"))
     assert (paper, reference) == ((0, 1), (0, 2)) and chosen_layers(LOADED, 0.25, 0.0) == paper
+
+
+def test_a_share_of_layers_is_taken_as_it_is_written() -> None:
+    """0.58 * 50 is 28.999999999999996."""
+    deep = tiny_loaded("llama", num_hidden_layers=50)
+    assert chosen_layers(deep, 0.58, 0.0) == (0, *range(10, 39))
 
 
 def test_the_rules_change_nothing_where_all_layers_of_equal_models_are_handed_over(store: PayloadStore) -> None:

@@ -169,6 +169,7 @@ LONG = torch.long
         ),
         (LABEL, {**ROWS, "kept": torch.tensor([0, 3])}, "a value of kept is 3; expected 0 to 2"),
         (LABEL, {**ROWS, "kept": torch.tensor([2, 0])}, "the order of kept is another; expected ascending places"),
+        (LABEL, {**ROWS, "kept": torch.tensor([0, 0])}, "the order of kept is another; expected ascending places"),
         (LABEL, {**ROWS, "rows.t": torch.ones(3, 8)}, r"the shape of rows.t is \(3, 8\); expected \(kept, \*\)"),
         (
             LABEL,

@@ -69,3 +69,9 @@ def test_sums_take_two_or_three_additions_and_no_place_in_an_order_is_favored() 
     assert {*additions} == {2, 3} and min(additions.values()) > MANY / 3
     first = sum(n for at, n in places.items() if at < 30)
     assert MANY / 8 < first < MANY / 2
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_questions_of_two_seeds_can_be_asked_side_by_side(name: str) -> None:
+    questions = [*steps(name, 5, seed=1), *steps(name, 5, seed=2)]
+    assert len({question["id"] for question in questions}) == len(questions)

@@ -104,6 +104,15 @@ def test_an_edit_as_a_watched_agent_keeps_the_watch_of_another_and_needs_nothing
     assert [vote["answer"] for vote in graph.invoke(None, THREAD)["decision"]["votes"]] == ["21", "0"]
 
 
+def test_an_edit_before_a_step_of_the_history_runs_all_its_nodes_again() -> None:
+    graph = watched()
+    graph.invoke(QUESTION, THREAD)
+    watches = ("watch_agent_1", "watch_agent_2")
+    (step,) = [each for each in graph.get_state_history(THREAD) if each.next == watches]
+    edited = graph.update_state(step.config, {"pending": {"agent_1": None}}, as_node="agent_1")
+    assert graph.get_state(edited).next == watches
+
+
 def test_an_edit_that_leaves_out_a_node_with_several_before_it_is_refused() -> None:
     graph = watched()
     graph.invoke(QUESTION, THREAD, interrupt_after=["next_round"])

@@ -23,6 +23,7 @@ from sottovoce.models import (
     Thinking,
     assemble,
 )
+from sottovoce.models.engine.request import Origin
 from sottovoce.models.engine.runner import next_thoughts
 from sottovoce.models.huggingface.family import cache_argument
 from tests.models.support import fresh, reads_as_plain, together, words
@@ -257,6 +258,19 @@ def test_thoughts_are_found_again_by_a_prompt_that_continues_them() -> None:
     assert said.thoughts is not None
     longer = loaded.engine.run(asked(A, Rows(said.thoughts), Ids(said.ids), Q))
     assert longer.usage.reused == 9 + 2 + 2  # the last token was not read
+
+
+@pytest.mark.parametrize(("origin", "at"), [("thoughts", [9, 10]), ("words", [11, 12, 13])])
+def test_keys_of_latent_steps_and_of_the_words_behind_them_are_those_of_one_prompt(
+    origin: Origin, at: list[int]
+) -> None:
+    loaded = fresh("llama")  # nobody wrote there before
+    request = replace(asked(A, max_new=3), thinking=Thinking(2, 1.0), record=Record(cache=(origin,)))
+    said = loaded.engine.run(request)
+    assert said.cache is not None and said.thoughts is not None
+    whole = read(loaded, A, Rows(said.thoughts), Ids(said.ids))
+    assert (said.cache.at.tolist(), said.cache.origins) == (at, (origin,))
+    assert close(said.cache.keys, whole.keys[:, :, at], 1e-4)
 
 
 def test_without_steps_the_cache_is_handed_over() -> None:

@@ -241,6 +241,13 @@ def test_nothing_is_proposed_where_it_is_off_or_the_next_input_is_no_token() -> 
     assert loop.scheduler._statistics.proposed == 0
 
 
+def test_what_followed_the_last_tokens_is_proposed_as_the_reply_grows() -> None:
+    prompt, said = (3, 1, 4, 1, 5, 9, 2, 6), (3, 1, 4, 1, 5, 9)
+    lookup = Lookup((Ids(prompt),))
+    found = [list(lookup.propose(said[:n], 4)[0]) for n in range(len(said) + 1)]
+    assert found == [[], [], [4, 1, 5, 9], [1, 5, 9, 2], [5, 9, 2, 6], [9, 2, 6, 3], [2, 6, 3, 1]]
+
+
 # How many
 
 

@@ -8,8 +8,8 @@ import string
 from typing import Any
 
 from sottovoce.channels.message import Message
-from sottovoce.prompts.kinds import Reading, normalise, read_field, reading
-from sottovoce.prompts.kinds.marks import How
+from sottovoce.prompts.kinds import Reading, boxed, normalise, read_field, reading
+from sottovoce.prompts.kinds.marks import LONGEST, How
 from sottovoce.prompts.kinds.option import bare
 from tests.shared import shared
 
@@ -155,3 +155,10 @@ def test_a_field_of_a_form_is_the_answer_as_a_whole() -> None:
     fields = [(given, kind, read_field(given, ASKED[kind])) for given, kind, _ in FIELDS]
     assert fields == FIELDS
     assert read_field("Close with N.", {"kind": "text", "answer_description": "close with N"}) is None
+
+
+def test_of_a_long_text_the_end_is_read() -> None:
+    steps = "One step more. " * (LONGEST // 10)
+    text = rf"Answer: \boxed{{21}} {steps} Answer: \boxed{{22}}"
+    message = Message("agent_1", 0, "answer", text)
+    assert (reading(message, ASKED["number"]).answer, boxed(message, ASKED["number"])) == ("22", "22")
