@@ -19,7 +19,7 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 from sottovoce.agents.ask import CALLS, CUT, LENGTHS, REFUSAL, STOPPED, WHOLE, Ask
-from sottovoce.channels.message import Message, MessageRef, Part, Role, Turn, words
+from sottovoce.channels.message import NOTHING, Message, MessageRef, Part, Role, Turn, words
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.bounds import MOST_TOKENS
@@ -28,7 +28,6 @@ from sottovoce.core.thoughts import Own, Said, split
 from sottovoce.prompts.structured import encodable
 
 HEARD = "heard"
-NOTHING = "(nothing)"
 MESSAGES: dict[str, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 ROLES: dict[str, Role] = {**{role: role for role in get_args(Role)}, "human": "user", "ai": "assistant"}
 OF_CALLS = ("tool_use", "tool_call", "tool_call_chunk")

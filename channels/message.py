@@ -26,6 +26,8 @@ LOGGER = logging.getLogger(__name__)
 Natural = Annotated[int, Field(ge=0)]
 """A number that is checked where a message comes from outside."""
 Role = Literal["system", "user", "assistant", "tool"]
+NOTHING = "(nothing)"
+"""An empty message, or an empty turn, in words."""
 RARE_REFS = ("measured", "thoughts_payload")
 """The references that few messages have."""
 EDITED = "edited since, heard in words"
@@ -131,6 +133,11 @@ class Message:
         if self.payload is None or self.payload.text_sha256 != text_digest(self.text):
             return None
         return self.payload
+
+    @property
+    def hands_over(self) -> bool:
+        """True if its payload carries positions besides its words, of which there may be none."""
+        return self.latent is not None and bool(self.latent.positions)
 
     @property
     def own_refs(self) -> list[PayloadRef]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Unpack
 from pydantic import Field, model_validator
 
 from sottovoce.agents.ask import WORDS, Ask
-from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
+from sottovoce.channels.message import NOTHING, Message, MessageRef, Part, Turn, words
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.bounds import LONGEST_PROGRAM, Rounds, Tokens
 from sottovoce.core.errors import UsageError
@@ -291,7 +291,7 @@ def judge_turns(builder: PromptBuilder, solutions: Sequence[Message], request: S
 def solution(builder: PromptBuilder, said: Message) -> MessageRef | str:
     """Return the solution in a reply, as others hear it."""
     stated = program_in(said, builder.question)
-    return MessageRef(said, (stated.span,), own=said.agent == builder.agent) if stated else "(nothing)"
+    return MessageRef(said, (stated.span,), own=said.agent == builder.agent) if stated else NOTHING
 
 
 def _role(builder: PromptBuilder, kind: str) -> list[Turn]:

@@ -118,8 +118,8 @@ def turns_of(builder: PromptBuilder, spoken: Sequence[Message], request: str | N
 
     Of the stages without words only the last one is heard.
     """
-    quoted = [(message.agent.replace("_", " "), MessageRef(message)) for message in spoken if message.text]
-    wordless = [MessageRef(message) for message in spoken if not message.text]
+    wordless = [MessageRef(message) for message in spoken if message.hands_over and not message.text]
+    quoted = [(each.agent.replace("_", " "), MessageRef(each)) for each in spoken if each.text or not each.hands_over]
     if any(message.act != CONTRIBUTE for message in spoken):
         wordless = wordless[-1:]
     said = builder.prompts.render("pipeline/heard", statements=quoted, final=request is None)

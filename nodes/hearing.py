@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sottovoce.agents.ask import WORDS, Ask
-from sottovoce.channels.message import Message, MessageRef, Part, Turn
+from sottovoce.channels.message import NOTHING, Message, MessageRef, Part, Turn
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ProtocolError, UsageError, command
 from sottovoce.nodes.decide import abstaining, viewpoints, votes_of
@@ -143,18 +143,22 @@ def _when(run: RunContext[Any]) -> Escalate:
     return when
 
 
-def with_thoughts(run: RunContext[Any], turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+def with_thoughts(run: RunContext[Any], agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     """Return a prompt in which the thoughts of others stand before their messages, by the setting `share_thoughts`.
 
-    Not before quoted parts of a message, and not where others hear a public text instead of all of it.
+    Not before quoted parts of a message, and not where others hear a public text instead of all of it. An empty message
+    that hands over nothing is heard as "(nothing)", unless a control empties messages.
     """
-    if not run.settings.share_thoughts:
-        return turns
+    controlled = is_controlled(run.settings, agent)
 
     def parts_of(part: Part) -> tuple[Part, ...]:
-        if isinstance(part, str) or part.own or part.spans or part.in_public or not part.message.thoughts:
+        if isinstance(part, str) or part.own or part.spans:
             return (part,)
-        return replace(part, message=part.message.aloud), "\n\n", part
+        message, aloud = part.message, replace(part, message=part.message.aloud)
+        alone = part.in_public or not message.thoughts or not run.settings.share_thoughts
+        if not (part.text.strip() or (message.hands_over and not part.plain) or controlled):
+            part = replace(part, message=replace(message, text=NOTHING, begun="", public=None, payload=None))
+        return (part,) if alone else (aloud, "\n\n", part)
 
     return tuple(replace(turn, parts=tuple(each for part in turn.parts for each in parts_of(part))) for turn in turns)
 

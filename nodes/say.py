@@ -248,7 +248,7 @@ async def _as_heard(run: RunContext[Any], state: Discussion, agent: Agent, turns
     """Return a prompt as the settings have it heard; votes and the payloads of another run are read off the loop."""
     if escalates(run):
         turns = await off_loop(escalated, run, state, turns)
-    turns = with_thoughts(run, turns)
+    turns = with_thoughts(run, agent.name, turns)
     return await off_loop(with_donors, run, state, agent, turns) if agent.local else turns
 
 

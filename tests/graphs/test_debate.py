@@ -38,6 +38,14 @@ def test_every_round_hears_all_others_of_the_round_before_in_order_and_nothing_o
             assert latest == [True, True]
 
 
+def test_an_empty_message_is_heard_as_nothing_unless_a_control_empties_all() -> None:
+    for control, number in (("none", 1), ("empty", 0)):
+        model = ScriptedChatModel({"agent_1": ["", ""], "agent_2": ["The answer is 22."] * 2})
+        held(debating(model, rounds=2, answer_turn="off", control=control))
+        last = calls(model, "agent_2")[-1]
+        assert heard(last, -1) == [("agent_1", 0)] and last.text.count("(nothing)") == number
+
+
 def test_the_history_is_the_chat_so_far_own_answers_as_assistant_turns() -> None:
     model = marked(3, 3)
     held(debating(model, agents=3, rounds=3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ from syrupy.assertion import SnapshotAssertion
 
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels import PROTOCOLS
-from sottovoce.channels.message import MessageRef
-from sottovoce.channels.store import PayloadStore
+from sottovoce.channels.message import Message, MessageRef
+from sottovoce.channels.store import PayloadRef, PayloadStore, text_digest
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
-from sottovoce.graphs.pipeline import Pipeline
+from sottovoce.graphs.pipeline import ACTS, CONTRIBUTE, Pipeline, turns_of
 from sottovoce.nodes.context import Models
+from sottovoce.nodes.prompt_builder import PromptBuilder
+from sottovoce.prompts.render import Prompts
 from tests.graphs.support import Once, State, board, built, heard, held, lonely
 from tests.tables import each_row, some
 
@@ -22,6 +25,10 @@ STAGES = {"planner": ["Times first."], "critic": ["And then?"], "refiner": ["Tim
 SPECIALISTS = {"calculator": ["15."], "researcher": ["Times goes first."], "analyst": ["29 - 7."]}
 SCRIPT = {**STAGES, "judge": ["The answer is 22."], **SPECIALISTS, "summariser": ["The answer is 22."]}
 SHAPES: dict[str, list[str]] = {"sequential": [*STAGES, "judge"], "hierarchical": [*SPECIALISTS, "summariser"]}
+
+
+KEPT = PayloadRef("kv", "a" * 64, text_digest(""), 0, 99, positions=7)
+"""What a message without words hands over."""
 
 
 def piped(shape: str, model: Models, question: dict[str, Any] | None = None, **settings: Any) -> State:
@@ -65,22 +72,29 @@ def test_in_words_each_stage_hears_all_before_it() -> None:
 
 
 def test_of_stages_without_words_only_the_last_is_heard_and_none_is_quoted() -> None:
-    model = scripted("sequential", **{agent: [""] for agent in STAGES})
+    spoken = [Message(agent, 0, act, "", payload=KEPT) for agent, act in ACTS.items()]
+    for number in range(4):
+        (turn,) = turns_of(PromptBuilder(Prompts(), {"question": "?"}, None), spoken[:number])
+        first, *rest = turn.parts
+        assert first == MessageRef(spoken[number - 1]) if number else isinstance(first, str)
+        assert all(isinstance(part, str) for part in rest)
+        assert "<message>" not in turn.text and " says:" not in turn.text
+
+
+def test_a_stage_that_said_nothing_is_quoted_so() -> None:
+    model = scripted("sequential", planner=[""])
     piped("sequential", model)
-    for before, asked in zip([None, *STAGES], model.calls, strict=True):
-        first, *rest = asked.turns[-1].parts
-        assert heard(asked) == ([(before, 0)] if before else []) and all(isinstance(part, str) for part in rest)
-        assert isinstance(first, MessageRef) == bool(before)
-        assert "<message>" not in asked.text and " says:" not in asked.text
+    assert "planner says:\n<message>\n(nothing)\n</message>" in model.calls[1].text
+    assert heard(model.calls[1]) == [("planner", 0)]
 
 
 def test_a_summariser_hears_all_specialists_with_words_or_without() -> None:
-    model = scripted("hierarchical", researcher=[""])
-    piped("hierarchical", model)
-    assert all(heard(asked) == [] for asked in model.calls[:-1])
-    last = by_agent(model)["summariser"]
-    assert heard(last) == [("researcher", 0), ("calculator", 0), ("analyst", 0)]
-    assert last.text.count("<message>") == 2 and "researcher" not in last.text
+    said = {agent: Message(agent, 0, CONTRIBUTE, text) for agent, (text,) in SPECIALISTS.items()}
+    said["researcher"] = replace(said["researcher"], text="", payload=KEPT)
+    (turn,) = turns_of(PromptBuilder(Prompts(), {"question": "?"}, None), [*said.values()])
+    heard = [part.message.agent for part in turn.parts if isinstance(part, MessageRef)]
+    assert heard == ["researcher", "calculator", "analyst"]
+    assert turn.text.count("<message>") == 2 and "researcher" not in turn.text
 
 
 def test_names_and_edges() -> None:
