@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.bounds import Count
-from sottovoce.core.errors import UsageError, nearest
+from sottovoce.core.errors import UsageError, command, nearest
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.published import read_source, source_of
 from sottovoce.datasets.question_files import Enough, check, read_file
@@ -195,6 +195,10 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
     sources = [name for name, given in of.items() if given is not None]
     if len(sources) > 1:
         raise UsageError(f"{sources[0]} and {sources[1]} were given; give one of them")
+    record = record_of(settings)
+    if options.question is not None and record.games:
+        own = command(record.command, "--sample", record.sample)
+        raise UsageError(f"a question was given, but {record.command} plays games of its own; type {own}")
     # Fields of a question come with one; fields of the task may also apply to all rows of a file.
     if options.question is None:
         passed = CHOOSING | (COMMON if options.questions else set())

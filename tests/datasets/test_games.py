@@ -81,6 +81,8 @@ def test_a_seed_mixes_all_problems_and_there_are_no_more() -> None:
         (CodeGen(), {"limit": 17}, "--limit is 17; --sample problems has at most 16 different ones"),
         (GovSim(), {"sample": "govsim/test", "limit": 21}, "--sample govsim/test has at most 20 different ones"),
         (GovSim(start=50), {"sample": "govsim/test"}, "--start is 50, but --sample govsim/test sets its own"),
+        (SMALL, {"question": "?"}, "a question was given, but whodunit plays .*; type `.* whodunit --sample whodunit`"),
+        (CodeGen(), {"question": "?"}, "a question was given, but codegen plays .*; type `.* codegen --sample problems`"),
         (Debate(), {"game": ["a.json"]}, "--game is only for whodunit and govsim; drop it"),
         (SMALL, {"game": ["a.json"], "sample": "whodunit"}, "--sample and --game were given; give one of them"),
         (SMALL, {"game": ["no/such.json"]}, r"game file 'no/such\.json' cannot be read: No such file"),
