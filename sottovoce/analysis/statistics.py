@@ -80,19 +80,23 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
         ValueError: no scores.
     """
     sums, sizes = by_cluster(scores, clusters)
-    value, n, least = float(np.mean(scores)), float(len(scores)), _effective(sizes)
-    if 1 < len(sums) and (len(sums) < n or not all(score in (0, 1) for score in scores)):
-        residuals, k = sums - value * sizes, len(sums)
-        error = _jackknife(residuals, sizes)
+    value, n, k = float(np.mean(scores)), float(len(scores)), len(sums)
+    least = float(sizes.sum() ** 2 / np.sum(sizes**2))  # Kish's effective number of clusters, if each answers uniformly
+    if 1 < k and (k < n or not all(score in (0, 1) for score in scores)):
+        residuals = sums - value * sizes
+        # The jackknife's error: the largest clusters pull the mean, so that their residuals are too small.
+        pulls = residuals / (1 - sizes / sizes.sum())
+        error = float(np.sqrt(np.sum(pulls**2) * (k - 1) / k) / sizes.sum())
         # Where few clusters differ the variance itself is uncertain (O'Neill 2014, "Some useful moment results").
         kurtosis = k * np.sum(residuals**4) / max(NOTHING, np.sum(residuals**2) ** 2)
         freedom = min(max(1, least - 1), 2 * k / max(NOTHING, kurtosis - (k - 3) / (k - 1)))
         narrower = HALF_WIDTH / float(_scipy().t.isf(ALPHA / 2, freedom))
         most = n if all(score in (0, 1) for score in scores) else np.inf
         n = max(least, min(most, value * (1 - value) * (narrower / error) ** 2)) if error > NOTHING else least
-    elif len(sums) < n:
+    elif k < n:
         n = least
-    return Share(value, *_wilson(value, n))
+    low, high = _imported("statsmodels.stats.proportion").proportion_confint(value * n, n, ALPHA, method="wilson")
+    return Share(value, max(0.0, float(low)) if value > 0 else 0.0, min(1.0, float(high)))  # 0 of n has a low of 3e-18
 
 
 def mean(values: Sequence[float], clusters: Clusters = None, *, shares: bool) -> Mean:
@@ -192,26 +196,7 @@ def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Fl
     of = range(len(values)) if clusters is None else clusters
     numbers: dict[Hashable, int] = {}
     index = [numbers.setdefault(cluster, len(numbers)) for _, cluster in zip(values, of, strict=True)]
-    sums = np.zeros(len(numbers))
-    np.add.at(sums, index, values)
-    return sums, np.bincount(index).astype(np.float64)
-
-
-def _jackknife(residuals: Floats, sizes: Floats) -> float:
-    """Return the standard error of a mean over clusters; the largest pull it, so that their residuals are too small."""
-    n = len(sizes)
-    return float(np.sqrt(np.sum((residuals / (1 - sizes / sizes.sum())) ** 2) * (n - 1) / n) / sizes.sum())
-
-
-def _effective(sizes: Floats) -> float:
-    """Return the effective number of clusters of equal size (Kish), if each answers uniformly."""
-    return float(sizes.sum() ** 2 / np.sum(sizes**2))
-
-
-def _wilson(share: float, n: float) -> tuple[float, float]:
-    proportion = _imported("statsmodels.stats.proportion")
-    low, high = proportion.proportion_confint(share * n, n, ALPHA, method="wilson")
-    return (max(0.0, float(low)) if share > 0 else 0.0), min(1.0, float(high))  # 0 of n gives a low of 3e-18 there
+    return np.bincount(index, values).astype(np.float64), np.bincount(index).astype(np.float64)
 
 
 def check_installed() -> None:
