@@ -129,8 +129,10 @@ def _resolve(name: str, value: JSONValue, folder: Path) -> JSONValue:
     return str(path) if (path := folder / value).exists() else value
 
 
-def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
+def check_trusted(experiment: Experiment, folder: Path, trust: Trust, typed: Collection[str] = ()) -> None:
     """Check that an experiment names nothing outside the folder of its file, unless that is trusted.
+
+    Settings that are `typed` on the command line are trusted.
 
     Raises:
         UsageError: names the source, and the option that allows it.
@@ -144,7 +146,8 @@ def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
                 "who made it"
             )
     for name, row in experiment.rows.items():  # `probe_from` names an earlier row: see `Experiment`
-        trust.check_paths(row.settings.model_copy(update={"probe_from": ""}), f"row {name!r}", folder)
+        defaults = type(row.settings)().model_dump(include={plain(setting) for setting in typed})
+        trust.check_paths(row.settings.model_copy(update={"probe_from": "", **defaults}), f"row {name!r}", folder)
 
 
 def check_data(experiment: Experiment, names: Collection[str]) -> None:

@@ -139,7 +139,7 @@ def run(options: ExperimentOptions, outputs: OutputFiles, limits: Limits, trust:
     experiment = read_experiment(file, options.limit, options.data, settings)
     check_data(experiment, options.rows)
     if ours is None:
-        check_trusted(experiment, file if again else file.parent, trust)
+        check_trusted(experiment, file if again else file.parent, trust, settings)
     with resumable(f"all messages are saved in {str(folder)!r}"):
         runner = RowRunner(folder, limits, shown_row)
         runs, why = run_experiment(experiment, runner, names=options.rows, trust=trust)

@@ -42,9 +42,10 @@ def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: P
 
 
 def test_the_option_for_a_model_is_short_for_the_setting(call: Call, table: Path, models: Models) -> None:
-    """Its rows were in the folder of those with the file's own model."""
-    asked = ("experiment", "run", table, "--rows", "alone", "--trust-paths")
+    """Its rows were in the folder of those with the file's own model, and a path that was typed was refused."""
+    asked = ("experiment", "run", table, "--rows", "alone")
     short, long = call(*asked, "--model", models.tiny), call(*asked, "--set", f"model={models.tiny}")
+    assert "which is not opened for it; add --trust-paths" in call(*asked, "--set", "rounds=2").err
 
     assert short.out == long.out and short.code == long.code == 0
     assert "table-model-" in short.out.splitlines()[-1]
