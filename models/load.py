@@ -33,7 +33,7 @@ from sottovoce.models.huggingface.load_files import read, tokenizer_at
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packed_weights import Packing, format_of
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.sources.locate import locate, ready
+from sottovoce.models.sources.locate import locate, on_this_machine, ready
 
 LOGGER = logging.getLogger(__name__)
 
@@ -106,12 +106,12 @@ def load(
 
 
 def load_tokenizer(name: str | Path = BUNDLED) -> PreTrainedTokenizerBase:
-    """Return the tokenizer of a model by name, without loading its weights.
+    """Return the tokenizer of a model on this machine, which a run may name: no hub is asked, nothing is converted.
 
     Raises:
-        ModelError: no such model, an unreachable hub, or invalid tokenizer files.
+        ModelError: no such model on this machine, or invalid tokenizer files.
     """
-    return tokenizer_at(str(name), ready(locate(name)))
+    return tokenizer_at(str(name), on_this_machine(name))
 
 
 def unload(name: str | Path = BUNDLED) -> bool:

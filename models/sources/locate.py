@@ -25,11 +25,13 @@ from huggingface_hub.errors import HfHubHTTPError
 
 from sottovoce.core.catalogue import BUNDLED, CATALOGUE, Package, unknown_model
 from sottovoce.core.errors import ModelError, PackageMissing, PullError, UsageError, command, first_line, nearest
-from sottovoce.core.files import models_folder, nbytes_of
-from sottovoce.models.sources.cache import Report, Source, digest_of, new_folder, source_of, write_source
+from sottovoce.core.files import models_folder, nbytes_of, opened
+from sottovoce.models.sources.cache import CONVERTED, Report, Source, digest_of, new_folder, source_of, write_source
 
 BUNDLED_FOLDER = Path(__file__).parents[1] / "bundled"
 GGUF = ".gguf"
+CONFIG, ADAPTER = "config.json", "adapter_config.json"
+POINTER = b"version https://git-lfs.github.com/spec/"
 Fraction = Callable[[float], object]
 """Receives the part of a download that has arrived, several times a second."""
 
@@ -52,6 +54,7 @@ def locate(name: str | Path) -> str:
     if path.is_dir():
         return _checked(path, str(name))
     if path.is_file():
+        check_whole(str(name), path)
         return str(path.resolve())
     if path.suffix == GGUF:
         raise ModelError(f"there is no file {str(name)!r}; expected a GGUF file there")
@@ -75,11 +78,38 @@ def ready(where: str, report: Report = lambda line: None) -> str:
     return reached(where)
 
 
+def on_this_machine(name: str | Path) -> str:
+    """Return the folder behind a name, or that of what was fetched or converted before; neither is done here.
+
+    Raises:
+        ModelError: there is no such folder.
+    """
+    where = locate(name)
+    if Path(where).is_file():
+        folder = models_folder() / f"{CONVERTED}{digest_of(Path(where))[:16]}"
+        where = str(folder) if source_of(folder) else ""
+    elif not Path(where).is_dir():
+        where = _cached(where)
+    if not where:
+        raise ModelError(f"model {str(name)!r} is not on this machine, and a saved run does not fetch or convert it")
+    return where
+
+
+def _cached(name: str) -> str:
+    """Return the folder of a hub id in the hub's local cache; empty if it is not there."""
+    with suppress(ValueError):  # no valid id
+        if isinstance(cached := try_to_load_from_cache(name, CONFIG), str):
+            return _checked(Path(cached).parent, name)
+    return ""
+
+
 def _checked(folder: Path, name: str) -> str:
-    if not (folder / "config.json").is_file():
-        files = sorted(file.name for file in folder.glob(f"*{GGUF}"))
-        hint = f"; give the file itself: {name.rstrip('/')}/{files[0]}" if files else ""
-        raise ModelError(f"folder {name!r} is not a model: it has no config.json{hint}")
+    check_whole(name, folder)
+    if not (folder / CONFIG).is_file():
+        files = sorted(folder.glob(f"*{GGUF}"))
+        snapshots = sorted(folder.glob("snapshots/*/"), key=lambda each: each.stat().st_mtime)  # a hub's cache
+        hint = f"; give {files[0]}" if files else f"; give its snapshot {snapshots[-1]}" if snapshots else ""
+        raise ModelError(f"folder {name!r} is not a model: it has no {CONFIG}{hint}")
     if not any(folder.glob("*.safetensors")):
         pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
         found = f"only pickled weights ({', '.join(pickled)})" if pickled else "no weights"
@@ -87,7 +117,22 @@ def _checked(folder: Path, name: str) -> str:
     return str(folder.resolve())
 
 
-CONFIG = "config.json"
+def check_whole(name: str, path: Path) -> None:
+    """Refuse a model without its contents: with pointers of Git LFS in their place, or an adapter of another model."""
+    for file in sorted({*path.glob("model*.safetensors"), *path.glob("tokenizer.json"), path}):
+        with suppress(OSError), opened(file) as stream:  # what cannot be read is told later
+            if stream.read(len(POINTER)) == POINTER:
+                raise ModelError(
+                    f"model {name!r}: {file.name} is a pointer of Git LFS; expected the file itself: run "
+                    f"`git lfs pull` in {str(file.parent)!r}"
+                )
+    if (path / ADAPTER).is_file():  # with `peft` installed, transformers would open the model that it names
+        raise ModelError(
+            f"model {name!r} has {ADAPTER}, which names another model; expected a whole one: merge the adapter into "
+            "that model (`merge_and_unload` of peft)"
+        )
+
+
 BROKEN = 500  # and above: the server exists but cannot answer
 
 
@@ -102,9 +147,8 @@ def reached(name: str) -> str:
         silence = first_line(error)
     except Exception as error:  # of whichever HTTP library huggingface_hub uses
         silence = first_line(error)
-    cached = try_to_load_from_cache(name, CONFIG)
-    if isinstance(cached, str):
-        return str(Path(cached).parent)
+    if cached := _cached(name):
+        return cached
     raise ModelError(
         f"model {name!r} cannot be loaded: there is no such folder, the hub cannot be reached ({silence}), and its "
         "local cache does not have the model; give a folder, a .gguf file, or a name that "

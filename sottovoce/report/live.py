@@ -141,6 +141,7 @@ class Live:
     def discussion(self, number: int, words: int) -> JSON:
         """Return a discussion: its row, its items, and the words that a page which has `words` of them lacks."""
         with self._lock:
+            self.words.learn(self._read_run(self._discussions[number][0]).manifest)
             listed = items(self._record(number), self._tensors)
             return {"row": self.rows[number], "items": listed, "words": [words, self.words.texts[words:]]}
 

@@ -14,7 +14,8 @@ at           kv, thoughts: the first and the last position of the keys, with the
              what they are of; think: the tokens nearest to the latent steps
 
 Arrays are packed as base64 of 16 bits per number, or 32 where needed, with a scale; the page's `unpacked` reads them.
-Words are decoded by the tokenizer of the model that the payload names; without it, ids stand for them.
+Words are decoded by the tokenizer of a model that the manifests of the page's runs name, if it is on this machine;
+without it, ids stand for them. What a payload says of its model opens nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.channels.message import Message, Place
-from sottovoce.channels.payload import Label, Payload, Span
+from sottovoce.channels.payload import Payload, Span
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import ModelError, PayloadError
 from sottovoce.core.text import counted, figure, one_line, shortened
@@ -185,6 +186,7 @@ def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[
     """Yield the row and the items of each discussion that ended or has messages."""
     for number, run in enumerate(runs):
         store = run.store()  # messages find their payloads while it is open
+        tensors.words.learn(run.manifest)
         for record in run.records.values():
             if record.messages or record.status in ("done", "failed"):
                 listed = items(record, tensors)
@@ -226,38 +228,45 @@ class Words:
         """Start without any token."""
         self.texts: list[str] = []
         self.notes: list[str] = []
-        """Models whose tokenizer could not be loaded, and why."""
+        """Vocabularies whose tokenizer could not be loaded, and why."""
+        self._models: dict[str, set[str]] = {}
         self._numbers: dict[tuple[str, int], int] = {}
-        self._tokenizers: dict[tuple[str, str], PreTrainedTokenizerBase | None] = {}
+        self._tokenizers: dict[str, PreTrainedTokenizerBase | None] = {}
 
-    def numbers(self, ids: Numbers, label: Label) -> Numbers:
-        """Return the numbers of tokens, in the shape of their ids."""
+    def learn(self, manifest: RunManifest) -> None:
+        """Take the models of a run, by their vocabulary."""
+        for model in manifest.models.values():
+            self._models.setdefault(model.vocabulary, set()).add(model.model)
+
+    def numbers(self, ids: Numbers, vocabulary: str) -> Numbers:
+        """Return the numbers of tokens of a vocabulary, in the shape of their ids."""
         distinct, at = np.unique(ids, return_inverse=True)
         for token in distinct.tolist():
-            if (label.vocabulary, token) not in self._numbers:
-                model = (label.model, label.vocabulary)
-                if model not in self._tokenizers:
-                    self._tokenizers[model] = self._load(label)
-                self._numbers[label.vocabulary, token] = len(self.texts)
-                self.texts.append(text_of(token, self._tokenizers[model]))
-        word_numbers = [self._numbers[label.vocabulary, token] for token in distinct.tolist()]
+            if (vocabulary, token) not in self._numbers:
+                if vocabulary not in self._tokenizers:
+                    self._tokenizers[vocabulary] = self._load(vocabulary)
+                self._numbers[vocabulary, token] = len(self.texts)
+                self.texts.append(text_of(token, self._tokenizers[vocabulary]))
+        word_numbers = [self._numbers[vocabulary, token] for token in distinct.tolist()]
         return np.array(word_numbers, dtype=np.int64)[at].reshape(ids.shape)
 
-    def _load(self, label: Label) -> PreTrainedTokenizerBase | None:
-        try:
-            tokenizer = load_tokenizer(label.model)
-            if vocabulary_digest(tokenizer) == label.vocabulary:
-                return tokenizer
-            why = "it has another vocabulary now"
-        except ModelError as error:
-            why = str(error)
-        self.notes.append(f"tokens of {label.model!r} are shown as numbers: {why}")
+    def _load(self, vocabulary: str) -> PreTrainedTokenizerBase | None:
+        why = "no manifest names a model with their vocabulary"
+        for name in sorted(self._models.get(vocabulary, ())):
+            try:
+                tokenizer = load_tokenizer(name)
+                if vocabulary_digest(tokenizer) == vocabulary:
+                    return tokenizer
+                why = f"model {name!r} has another vocabulary now"
+            except ModelError as error:
+                why = str(error)
+        self.notes.append(f"some tokens are shown as numbers: {why}")
         return None
 
 
 def text_of(token: int, tokenizer: PreTrainedTokenizerBase | None) -> str:
     """Return a token's text, or its form in the vocabulary if its bytes are not a complete character."""
-    if tokenizer is None:
+    if tokenizer is None or not 0 <= token < len(tokenizer):
         return f"#{token}"
     text = _text(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
     return _text(tokenizer.convert_ids_to_tokens([token])) if BROKEN in text or not text else text
@@ -282,7 +291,7 @@ class Tensors:
 
     def __init__(self, words: Words) -> None:
         """Collect the tokens of all payloads in `words`."""
-        self._words = words
+        self.words = words
         self._summaries: dict[str, JSON] = {}
         self.missing: list[str] = []
         """Digests of payloads that are missing or damaged."""
@@ -298,7 +307,7 @@ class Tensors:
             except PayloadError:  # a moved run, or one that was tampered with; its words can still be read
                 self.missing.append(ref.sha256)
                 return None
-            self._summaries[ref.sha256] = _summary(payload, message.text, self._words)
+            self._summaries[ref.sha256] = _summary(payload, message.text, self.words)
         return self._summaries[ref.sha256]
 
 
@@ -322,7 +331,7 @@ def _summary(payload: Payload, text: str, words: Words) -> JSON:
         summary["at"] = [int(at[0]), int(at[-1]), len(at)] if len(at) else [0, 0, 0]
         summary["carried"] = [payload.carried_bytes, payload.label.origin]
     if "thought_ids" in payload.tensors:
-        summary["think"] = counts(words.numbers(payload.tensors["thought_ids"].numpy(), payload.label))
+        summary["think"] = counts(words.numbers(payload.tensors["thought_ids"].numpy(), payload.label.vocabulary))
     return summary
 
 
@@ -333,7 +342,7 @@ def _choices(payload: Payload, ids: str, parts: Numbers, words: Words) -> JSON:
     likely = (parts >= SMALL) | ((np.arange(parts.shape[-1]) < MIN_CHOICES) & (parts > 0))
     return {
         "n": counts(likely.sum(-1)),
-        "word": counts(words.numbers(chosen[likely], payload.label)),
+        "word": counts(words.numbers(chosen[likely], payload.label.vocabulary)),
         "p": fractions(parts[likely], PART),
     }
 

@@ -74,6 +74,7 @@ def test_tokens_end_where_javascript_counts_them(tmp_path: Path) -> None:
 
 def test_what_lay_under_a_cipher_message_is_told_in_words(spoken: Run) -> None:
     store, words = spoken.store(), Words()
+    words.learn(spoken.manifest)
     said = spoken.only.messages[0]
     found = Tensors(words).of(said)
     payload = said.payload.load(store) if said.payload else None
@@ -86,14 +87,41 @@ def test_what_lay_under_a_cipher_message_is_told_in_words(spoken: Run) -> None:
     assert sum(unpacked(found["near"]["n"])) == len(weights) >= len(payload)
 
 
-def test_a_model_that_is_gone_leaves_numbers_of_tokens_and_a_note(spoken: Run) -> None:
-    store, words = spoken.store(), Words()
-    payload = spoken.only.messages[0].payload.load(store)  # type: ignore[union-attr]
-    gone = type(payload.label)(**{**vars(payload.label), "model": "./gone"})
+def test_what_a_payload_says_of_its_model_opens_nothing(spoken: Run, tmp_path: Path) -> None:
+    store, words = PayloadStore(tmp_path / "payloads"), Words()
+    words.learn(spoken.manifest)
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    said = spoken.only.messages[0]
+    payload = said.payload.load(spoken.store())  # type: ignore[union-attr]
+    label = replace(payload.label, model=str(tmp_path / "m.gguf"))
 
-    words.numbers(payload.tensors["top_ids"].numpy(), gone)
+    found = Tensors(words).of(replace(said, payload=store.put(type(payload)(label, payload.tensors))))
 
-    assert words.texts[0].startswith("#") and "'./gone'" in words.notes[0] and len(words.notes) == 1
+    assert found is not None and "alt" in found and words.notes == [] and not words.texts[0].startswith("#")
+    assert viewer.text_of(2**40, load().tokenizer) == f"#{2**40}"  # no payload is trusted with a token either
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (None, "no manifest names a model with their vocabulary"),
+        ("./gone", "unknown model './gone'"),
+        ("nobody/has-this", "model 'nobody/has-this' is not on this machine"),
+        ("{}/m.gguf", "m.gguf' is not on this machine, and a saved run does not fetch or convert it"),
+    ],
+)
+def test_a_model_that_is_not_here_leaves_numbers_of_tokens_and_a_note(
+    model: str | None, why: str, spoken: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    words, own = Words(), spoken.manifest.models["agent_1"]
+    if model is not None:
+        named = {"agent_1": own.model_copy(update={"model": model.format(tmp_path)})}
+        words.learn(spoken.manifest.model_copy(update={"models": named}))
+
+    words.numbers(np.array([5, 7]), own.vocabulary)
+
+    assert words.texts == ["#5", "#7"] and len(words.notes) == 1 and why in words.notes[0]
 
 
 def test_the_figures_are_those_of_compare(tmp_path: Path) -> None:
