@@ -21,6 +21,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme
 from sottovoce.nodes.decide import by_last
+from sottovoce.nodes.hearing import or_nothing
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.settings import Settings
@@ -118,8 +119,8 @@ def turns_of(builder: PromptBuilder, spoken: Sequence[Message], request: str | N
 
     Of the stages without words only the last one is heard.
     """
-    wordless = [MessageRef(message) for message in spoken if message.hands_over and not message.text]
-    quoted = [(each.agent.replace("_", " "), MessageRef(each)) for each in spoken if each.text or not each.hands_over]
+    quoted = [(message.agent.replace("_", " "), MessageRef(message)) for message in spoken if message.text]
+    wordless = [MessageRef(message) for message in spoken if not message.text]
     if any(message.act != CONTRIBUTE for message in spoken):
         wordless = wordless[-1:]
     said = builder.prompts.render("pipeline/heard", statements=quoted, final=request is None)
@@ -129,7 +130,7 @@ def turns_of(builder: PromptBuilder, spoken: Sequence[Message], request: str | N
 def _spoken(run: RunContext[Pipeline], state: Discussion) -> list[Message]:
     """Return the messages of the agents before the last, in the order of the settings."""
     spoken = rounds_of(state, (*ACTS.values(), CONTRIBUTE))[-1]
-    return [spoken[agent] for agent in run.settings.speakers() if agent in spoken]
+    return [or_nothing(spoken[agent]) for agent in run.settings.speakers() if agent in spoken]
 
 
 # The graph

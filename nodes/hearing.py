@@ -42,10 +42,18 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
         case "decoy":  # another question's solution, a fixed one for each speaker; `setup` checked that there are any
             texts = [state["decoys"][said.order % len(state["decoys"])] for said in others]
         case _:
-            return others
+            return list(map(or_nothing, others))
     return [
         replace(said, text=text, begun="", public=None, payload=None) for said, text in zip(others, texts, strict=True)
     ]
+
+
+def or_nothing(message: Message, *, plain: bool = False) -> Message:
+    """Return a message; one that is empty and hands over nothing, or is read as words (`plain`), says "(nothing)"."""
+    heard = message.full_text if message.public is None else message.public
+    if heard.strip() or (message.hands_over and not plain):
+        return message
+    return replace(message, text=NOTHING, begun="", public=None, payload=None)
 
 
 def filler(said: Message, model: LocalModel | None) -> str:
@@ -147,18 +155,17 @@ def with_thoughts(run: RunContext[Any], agent: str, turns: tuple[Turn, ...]) -> 
     """Return a prompt in which the thoughts of others stand before their messages, by the setting `share_thoughts`.
 
     Not before quoted parts of a message, and not where others hear a public text instead of all of it. An empty message
-    that hands over nothing is heard as "(nothing)", unless a control empties messages.
+    is heard as "(nothing)", unless it is a control's.
     """
     controlled = is_controlled(run.settings, agent)
 
     def parts_of(part: Part) -> tuple[Part, ...]:
         if isinstance(part, str) or part.own or part.spans:
             return (part,)
-        message, aloud = part.message, replace(part, message=part.message.aloud)
-        alone = part.in_public or not message.thoughts or not run.settings.share_thoughts
-        if not (part.text.strip() or (message.hands_over and not part.plain) or controlled):
-            part = replace(part, message=replace(message, text=NOTHING, begun="", public=None, payload=None))
-        return (part,) if alone else (aloud, "\n\n", part)
+        said = part if controlled else replace(part, message=or_nothing(part.message, plain=part.plain))
+        if part.in_public or not part.message.thoughts or not run.settings.share_thoughts:
+            return (said,)
+        return replace(part, message=part.message.aloud), "\n\n", said
 
     return tuple(replace(turn, parts=tuple(each for part in turn.parts for each in parts_of(part))) for turn in turns)
 

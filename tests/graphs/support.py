@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
-from sottovoce.channels.store import PayloadStore
+from sottovoce.channels.store import PayloadRef, PayloadStore, text_digest
 from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import Debate, create_debate
@@ -27,6 +27,8 @@ from tests.support import tiny_model, tiny_tokenizer
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?", "id": "q1"}
 NEEDED: dict[str, dict[str, Any]] = {"codegen": {"runner": ScriptedRunner()}}
 """What a scheme's graph is given besides, by its name: programs of models are run by nobody in these tests."""
+KEPT = PayloadRef("kv", "a" * 64, text_digest(""), 0, 99, positions=7)
+"""What a message without words hands over."""
 KEYS = ["settings", "round", "board", "votes", "notes", "decision"]
 OF_CMD = ["groups", "level"]
 State = Untyped

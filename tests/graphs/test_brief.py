@@ -9,11 +9,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels import PROTOCOLS
-from sottovoce.channels.message import MessageRef
+from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.graphs.brief import Brief
-from tests.graphs.support import State, board, built, heard, held, lonely
+from sottovoce.graphs.brief import Brief, answer_turns
+from sottovoce.nodes.prompt_builder import PromptBuilder
+from sottovoce.prompts.render import Prompts
+from tests.graphs.support import KEPT, State, board, built, heard, held, lonely
 
 FACTS = ["Mia has 3 apples.", "Mia lives in Ulm.", "Tom has 5 pears.", "Tom is old."]
 ASKED: dict[str, Any] = {"question": "How many pears has Tom?", "kind": "number", "target": "5", "documents": FACTS}
@@ -65,13 +67,19 @@ def test_at_both_bounds_no_sender_speaks(hears: str, facts: list[str]) -> None:
 
 
 def test_briefs_without_words_stand_before_the_text_and_are_not_quoted() -> None:
+    wordless, worded = (Message("agent_1", 0, "brief", text, payload=KEPT) for text in ("", "22."))
+    builder = PromptBuilder(Prompts(), {"question": "?"}, None)
+    (turn,) = answer_turns(builder, [worded, wordless])
+    assert [part for part in turn.parts if not isinstance(part, str)] == [MessageRef(wordless), MessageRef(worded)]
+    assert turn.text.count("<message>") == 1
+    (turn,) = answer_turns(builder, [wordless, wordless])
+    assert turn.text.startswith("Question: ")
+
+
+def test_an_empty_brief_is_quoted_as_nothing() -> None:
     _, model = briefed(scripted(agent_1=[""]))
-    first, *rest = model.calls[-1].turns[-1].parts
-    assert isinstance(first, MessageRef) and first.message.agent == "agent_1"
-    assert heard(model.calls[-1]) == [("agent_1", 0), ("agent_2", 0)] and isinstance(rest[0], str)
-    assert model.calls[-1].text.count("<message>") == 1
-    _, model = briefed(scripted(agent_1=[""], agent_2=[""]))
-    assert model.calls[-1].text.removeprefix("[user]\n").startswith("Question: ")
+    assert heard(model.calls[-1]) == [("agent_1", 0), ("agent_2", 0)]
+    assert "You are told:\n<message>\n(nothing)\n</message>" in model.calls[-1].text
 
 
 @pytest.mark.parametrize(

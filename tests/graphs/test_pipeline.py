@@ -11,24 +11,20 @@ from syrupy.assertion import SnapshotAssertion
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message, MessageRef
-from sottovoce.channels.store import PayloadRef, PayloadStore, text_digest
+from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.graphs.pipeline import ACTS, CONTRIBUTE, Pipeline, turns_of
 from sottovoce.nodes.context import Models
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
-from tests.graphs.support import Once, State, board, built, heard, held, lonely
+from tests.graphs.support import KEPT, Once, State, board, built, heard, held, lonely
 from tests.tables import each_row, some
 
 STAGES = {"planner": ["Times first."], "critic": ["And then?"], "refiner": ["Times, plus, minus."]}
 SPECIALISTS = {"calculator": ["15."], "researcher": ["Times goes first."], "analyst": ["29 - 7."]}
 SCRIPT = {**STAGES, "judge": ["The answer is 22."], **SPECIALISTS, "summariser": ["The answer is 22."]}
 SHAPES: dict[str, list[str]] = {"sequential": [*STAGES, "judge"], "hierarchical": [*SPECIALISTS, "summariser"]}
-
-
-KEPT = PayloadRef("kv", "a" * 64, text_digest(""), 0, 99, positions=7)
-"""What a message without words hands over."""
 
 
 def piped(shape: str, model: Models, question: dict[str, Any] | None = None, **settings: Any) -> State:
