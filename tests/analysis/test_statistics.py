@@ -86,6 +86,13 @@ def test_the_effective_size_is_the_one_by_hand() -> None:
     assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.3616, 0.6384), abs=1e-4)
 
 
+def test_where_few_questions_differ_their_variance_is_uncertain() -> None:
+    """Of 20, 16 have 3 of 5 right, 2 none, 2 all: t has 8.84 degrees of freedom and not 19, and n is 67 and not 79."""
+    scores = [1.0, 1, 1, 0, 0] * 16 + [0.0] * 10 + [1.0] * 10
+    found = share(scores, [i // 5 for i in range(100)])
+    assert (found.low, found.high) == pytest.approx(wilson(0.58, 66.998), abs=1e-4)
+
+
 def test_a_question_with_many_seeds_weighs_as_much_as_its_discussions() -> None:
     """Sizes 3, 1, 2: the mean is 4 / 6, and worth at least 6² / 14 observations, more than the variance gives."""
     found = share([1, 1, 1, 0, 1, 0], ["a", "a", "a", "b", "c", "c"])

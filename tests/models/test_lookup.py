@@ -15,6 +15,7 @@ from sottovoce.models.engine import sequence
 from sottovoce.models.engine.cache import Limits, chain
 from sottovoce.models.engine.lookup import LATENT, MAX_PROPOSED, Costs, Lookup
 from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.recorder import Pending
 from sottovoce.models.engine.request import Thinking, position_keys
 from sottovoce.models.engine.scheduler import Statistics
 from sottovoce.models.engine.sequence import Sequence
@@ -246,6 +247,14 @@ def test_what_followed_the_last_tokens_is_proposed_as_the_reply_grows() -> None:
     lookup = Lookup((Ids(prompt),))
     found = [list(lookup.propose(said[:n], 4)[0]) for n in range(len(said) + 1)]
     assert found == [[], [], [4, 1, 5, 9], [1, 5, 9, 2], [5, 9, 2, 6], [9, 2, 6, 3], [2, 6, 3, 1]]
+
+
+def test_a_draft_ends_where_a_format_has_no_tokens_left_for_more() -> None:
+    loaded, more = tiny_loaded(), ids("b" * 8)
+    near = request((words(5),), stop=Stop(6), form=Form(pattern="b+!", unknown=False))
+    sequence = Sequence(near, loaded.tokenizer, grammar=loaded.engine.check(near))
+    sequence.start(Pending(loaded.table), 1)
+    assert sequence.follow(more).ids == more[:5]  # the sixth is the mark
 
 
 # How many

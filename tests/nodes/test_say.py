@@ -7,10 +7,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.convert import from_langchain
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.parameters import Refused
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, MessageRef
@@ -18,6 +20,9 @@ from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.single import Single
+from sottovoce.models import assemble
+from sottovoce.models.base_temperature import CAUTIOUS, USUAL
 from sottovoce.nodes.act import node
 from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.question import Question
@@ -26,6 +31,7 @@ from sottovoce.nodes.state import Discussion, Update
 from sottovoce.prompts.kinds import KINDS, OURS
 from sottovoce.prompts.render import Prompts
 from tests.nodes.support import Run, ask, framed, state_of
+from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import each_row
 
 ACTION = "Action: pass"
@@ -218,6 +224,29 @@ def test_fields_choices_and_actions_are_kept_and_numbers_where_it_is_on(guide: s
 
 def test_free_text_stays_free() -> None:
     assert not kept(KINDS["text"].grammar([]), guide="on")
+
+
+class Warm(FakeListChatModel):
+    """A hosted model that was made with a temperature."""
+
+    temperature: float = 0.9
+
+
+@pytest.mark.parametrize(("settings", "found"), [({}, None), ({"temperature": [0.3]}, 0.3)])
+def test_a_hosted_model_is_sent_a_temperature_of_the_run_and_not_its_own(
+    settings: dict[str, Any], found: float | None
+) -> None:
+    agent = Agent("agent_1", Debate(**settings), Warm(responses=["22"]), Prompts(), Refused())
+    assert agent.temperature == agent.temperature_in_words == found
+
+
+def test_an_agent_of_means_speaks_in_words_at_the_temperature_of_words() -> None:
+    network = tiny_model()
+    assert network.generation_config is not None
+    network.generation_config.temperature = None
+    model = HookedChatModel(protocol="cipher", preloaded=assemble("unnamed", network, tiny_tokenizer()))
+    agent = Agent("agent_1", Single(), model, Prompts(), Refused())
+    assert (agent.temperature, agent.temperature_in_words) == (CAUTIOUS, USUAL)
 
 
 @pytest.mark.parametrize("settings", [{"guide": "off"}, {"guide": "on", "compat": "reference"}])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.analysis.discussion_metrics import observed, rates
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef, PayloadStore
@@ -31,9 +32,19 @@ from sottovoce.runs.runner import run_all
 from tests.runs import schemes
 from tests.runs.schemes import WEIGHED
 from tests.runs.single import run_one
-from tests.runs.support import held, task
+from tests.runs.support import QUESTION, held, task
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
+ABOUT: dict[str, Any] = {
+    "model": "a",
+    "vocabulary": "v",
+    "parameters": 1000,
+    "dtype": "float32",
+    "format": "float32",
+    "device": "cpu",
+    "threads": 1,
+}
+"""A model of a manifest, but for its weights and its table."""
 
 
 def test_the_record_has_the_votes_of_every_round(tmp_path: Path) -> None:
@@ -47,19 +58,10 @@ def test_the_record_has_the_votes_of_every_round(tmp_path: Path) -> None:
 
 
 def test_a_token_by_cipher_costs_a_mean_over_each_hearers_table_and_a_search_besides() -> None:
-    about: dict[str, Any] = {
-        "model": "a",
-        "vocabulary": "v",
-        "parameters": 1000,
-        "dtype": "float32",
-        "format": "float32",
-        "device": "cpu",
-        "threads": 1,
-    }
     models = {
-        "agent_1": AgentModel(**about, weights="x", table=40),
-        "agent_2": AgentModel(**about, weights="y", table=60),
-        "agent_3": AgentModel(**{**about, "vocabulary": "other"}, weights="z", table=500),
+        "agent_1": AgentModel(**ABOUT, weights="x", table=40),
+        "agent_2": AgentModel(**ABOUT, weights="y", table=60),
+        "agent_3": AgentModel(**{**ABOUT, "vocabulary": "other"}, weights="z", table=500),
     }
     stats = {"tokens_in": 10, "tokens_reused": 4, "tokens_out": 5, "thoughts": 3}
 
@@ -69,6 +71,17 @@ def test_a_token_by_cipher_costs_a_mean_over_each_hearers_table_and_a_search_bes
 
     assert cost("nl") == 2 * 1000 * 14
     assert cost("cipher") == 2 * 1000 * 14 + 2 * 5 * (40 + 60 + 40)
+
+
+def test_a_discussion_that_is_restarted_is_as_before_anybody_spoke() -> None:
+    manifest = new_manifest("debate", Debate(), [QUESTION], [4], origin="here", models=ScriptedChatModel())
+    models = {"agent_1": AgentModel(**ABOUT, weights="x", table=40)}
+    manifest = manifest.model_copy(update={"models": models, "versions": {"python": "2"}})
+    run, first = Run(manifest, [QUESTION]), Run(manifest, [QUESTION]).only
+    (key,) = run.records
+    run.fail(key, "the line is down", 3.0, outside=True)
+    run.restart(key)
+    assert run.only == first and run.only.models == models
 
 
 def test_what_ended_a_discussion_is_outside_of_the_scheme_where_scheme_and_protocol_cannot_cause_it() -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Place
-from sottovoce.channels.store import PayloadStore
+from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.graphs.debate import Debate
 from sottovoce.runs.log import Asked, Count, Decided, Event, Intervention, Level, Opened, Reset, Speaking
+from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.record import DiscussionRecord
-from sottovoce.runs.run import load_run
+from sottovoce.runs.run import Run, load_run
 from tests.cli.screen import printed
 from tests.runs import schemes
 from tests.runs.schemes import SENT, WATCHED, Once, says
@@ -158,3 +160,22 @@ def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> N
     run = load_run(tmp_path / "run").only
     assert (run.status, run.error) == ("stopped", None)
     assert run.messages and {message.round for message in run.messages} == {0}
+
+
+def begun() -> Run:
+    """A run in which nobody spoke."""
+    return Run(new_manifest("debate", Debate(), [QUESTION], origin="here", models=ScriptedChatModel()), [QUESTION])
+
+
+def test_a_run_that_continues_forgets_why_it_had_stopped() -> None:
+    run = begun()
+    run.end("the limit was reached")
+    assert (run.status, run.why) == ("stopped", "the limit was reached")
+    run.add({"line": "resumed"})
+    assert (run.status, run.why) == ("running", "")
+
+
+def test_payloads_that_are_equal_are_one_file_and_counted_once() -> None:
+    run, refs = begun(), [PayloadRef("nl", digest * 64, "0" * 64, 5, 100) for digest in "aab"]
+    run.only.messages = [Message(f"agent_{n}", 0, "answer", "", payload=ref) for n, ref in enumerate(refs)]
+    assert run.nbytes == 200
