@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import re
 import string
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -52,8 +51,7 @@ from sottovoce.runs.run import Run, verdict_id
 Texts = Sequence[str]
 Scorer = Callable[[Texts, str, Sequence[str]], float]
 """Returns a score in [0, 1]."""
-
-
+Answer = TypeVar("Answer")
 DIGITS = re.compile(r"\d+\.?\d*")
 DU_BRACES = re.compile(r"\{([0-9.,$]*)\}")
 IN_PARENTHESES = re.compile(r"\((\w)\)")
@@ -71,7 +69,7 @@ def number_in_braces(text: str, braces: re.Pattern[str] = DU_BRACES) -> str | No
     return next((number for number in reversed(numbers) if number), None)
 
 
-def most_frequent(answers: Sequence[str | None]) -> str | None:
+def most_frequent(answers: Sequence[Answer]) -> Answer:
     """Return the most frequent answer; of equally frequent ones, the first."""
     return max(answers, key=answers.count)
 
@@ -109,7 +107,6 @@ def as_float(text: str) -> float | None:
         return None
 
 
-Answer = TypeVar("Answer", str, float)
 NO_NUMBER = -99999.0
 CLOSE = 1e-5
 NUMBER_ANSWERS = (re.compile(r"Answer: (-?\d+\.\d+)"), re.compile(r"Answer: (-?\d+)"))
@@ -124,7 +121,8 @@ def cipher_number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float
     >>> cipher_number(["Answer: 7", "Answer: 8"], "8"), cipher_number(["{-8}"], "8"), cipher_number(["None."], "8")
     (1.0, 1.0, 0.0)
     """
-    return float(abs(_majority([cipher_number_of(text) for text in texts]) - cipher_number_of(gold)) < CLOSE)
+    won = most_frequent([cipher_number_of(text) for text in reversed(texts)])
+    return float(abs(won - cipher_number_of(gold)) < CLOSE)
 
 
 def cipher_number_of(text: str) -> float:
@@ -138,17 +136,13 @@ def cipher_number_of(text: str) -> float:
 
 def cipher_option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
     """Score MMLU."""
-    return float(_majority([cipher_letter_of(text) for text in texts]) == gold.upper())
+    return float(most_frequent([cipher_letter_of(text) for text in reversed(texts)]) == gold.upper())
 
 
 def cipher_letter_of(text: str) -> str:
     """Return the letter after "Answer:", else after "answer is", else the last character; a dash for an empty text."""
     letter = next((match[1] for pattern in LETTER_ANSWERS if (match := pattern.search(text))), text.strip()[-1:])
     return letter.upper() or "-"
-
-
-def _majority(answers: Sequence[Answer]) -> Answer:
-    return Counter(reversed(answers)).most_common(1)[0][0]  # ties go to the first in this order
 
 
 ALONE = re.compile(r"\b([A-D])\b")
