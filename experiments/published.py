@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import hypot, sqrt
 
+from sottovoce.analysis import discussion_metrics
 from sottovoce.analysis.scorers import ROUGE, rouge_scores
 from sottovoce.analysis.statistics import DETECTED, HALF_WIDTH, Mean, mean, newcombe
 from sottovoce.core.text import figure
 from sottovoce.experiments.schema import Error, Experiment, Figure, Published
-from sottovoce.nodes.question import question_id
-from sottovoce.prompts import kinds
 from sottovoce.runs.run import Run
 
 SPREADS = ("standard error", "95 % interval")
@@ -94,7 +93,8 @@ def _compare(
     if not values:
         measured = any(name in runs for name in candidates)
         return Compared(*names, printed, None, f"{meaning!r} is not measured" if measured else "not run")
-    shares = any(_are_shares(meaning, runs[name]) for name in candidates if name in runs)
+    is_share = meaning in ("score", ROUGE) or IN_ROUND.fullmatch(meaning) is not None
+    shares = is_share or any(meaning in runs[name].results().shares for name in candidates if name in runs)
     ours, questions = max(
         ((_scaled(listed, scale, shares), len(dict(listed))) for listed in values), key=lambda best: best[0].value
     )
@@ -103,11 +103,6 @@ def _compare(
     gain = bool(GAIN.fullmatch(meaning))
     gap = difference(ours, questions, printed, n, table.error, gain=gain, shares=shares, scale=scale)
     return Compared(*names, printed, ours, gap.words if gap else "cannot be compared: the paper prints no error")
-
-
-def _are_shares(metric: str, run: Run) -> bool:
-    known = {"score", ROUGE} | run.results().shares
-    return metric in known or IN_ROUND.fullmatch(metric) is not None
 
 
 def _scaled(values: list[tuple[str, float]], scale: float, shares: bool) -> Mean:
@@ -179,7 +174,10 @@ def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Iterator[tuple[s
     if (run := runs.get(row)) is None:
         return
     if match := IN_ROUND.fullmatch(metric):
-        yield from _in_round(run, match["agent"], int(match["round"]))
+        wanted = ("agreement", None) if match["agent"] == "agreement" else ("accuracy", match["agent"])
+        for each in discussion_metrics.observed(run.records.values()):
+            if each.round == int(match["round"]) - 1 and (each.measure, each.agent) == wanted:
+                yield each.question, float(each.happened)
         return
     if metric == ROUGE:
         yield from rouge_scores(run)
@@ -193,19 +191,3 @@ def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Iterator[tuple[s
     for key, value in values.items():
         if not gain or key in before:
             yield key[0], float(value) - before.get(key, 0)
-
-
-def _in_round(run: Run, agent: str, number: int) -> Iterator[tuple[str, float]]:
-    for record in run.records.values():
-        if record.decision is None or record.question.get("target") is None:
-            continue
-        if number > len(rounds := record.answered_as()):
-            continue
-        question = question_id(record.question)
-        answers = {name: vote["answer"] for name, (_, vote) in rounds[number - 1].items()}
-        if agent == "agreement" and len(answers) > 1:
-            first, *others = answers.values()
-            kind = record.question["kind"]
-            yield question, float(first is not None and all(kinds.same(first, answer, kind) for answer in others))
-        elif agent in answers:
-            yield question, float(kinds.right(answers[agent], record.question))
