@@ -221,8 +221,13 @@ class Comparison:
     pairs: tuple[Pair, ...]
     notes: tuple[str, ...]
     """Sentences about what was left out, and why."""
-    warning: str = ""
-    """The first line: how many discussions of each run failed, if the shares differ."""
+
+    @property
+    def warning(self) -> str:
+        """The first line: how many discussions of each run failed, if the shares differ; else empty."""
+        counts = ", ".join(f"`{run.run}` {run.failed} of {run.discussions}" for run in self.runs)
+        differ = len({run.failed / run.discussions for run in self.runs}) > 1
+        return one_line(f"Runs lost different shares of their discussions to failures: {counts}.") if differ else ""
 
 
 Against = str | Mapping[str, str] | None
@@ -262,16 +267,7 @@ def compare(
             *(note for name, results in runs.items() for note in _left_out(name, results)),
             *(note for names, scores in matched.items() for note in _unmatched(names, scores, lossy)),
         ),
-        _unequal(summaries.values()),
     )
-
-
-def _unequal(runs: Collection[Summary]) -> str:
-    """Return how many discussions of each run failed, if the shares differ; else ""."""
-    if len({run.failed / run.discussions for run in runs}) < 2:
-        return ""
-    counts = ", ".join(f"`{run.run}` {run.failed} of {run.discussions}" for run in runs)
-    return one_line(f"Runs lost different shares of their discussions to failures: {counts}.")
 
 
 def _couples(runs: Collection[str], against: Against) -> Iterable[tuple[str, str]]:
