@@ -6,8 +6,7 @@ right at each, and what the messages carried for it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -47,8 +46,8 @@ class Gathered:
     @property
     def ended(self) -> tuple[int, int]:
         """The number of discussions that ended, and of all discussions."""
-        records = [record for run in self.runs.values() for record in run.records.values()]
-        return sum(record.status in ("done", "failed") for record in records), len(records)
+        counts = [run.counts for run in self.runs.values()]
+        return sum(each.done + each.failed for each in counts), sum(each.discussions for each in counts)
 
     @property
     def unfinished(self) -> str:
@@ -74,34 +73,30 @@ def gathered(names: Sequence[str]) -> Gathered:
     """
     content = Gathered()
     for name in names:
-        _gather(name, content)
+        for row, run in _gathered(name, content).items():
+            if row in content.runs:
+                raise UsageError(f"two of the runs have the name {row!r}; give each once, or rename a folder")
+            content.runs[row] = run
     if len(names) > 1:
         content.against = content.experiment = None
     return content
 
 
-def _gather(name: str, content: Gathered) -> None:
+def _gathered(name: str, content: Gathered) -> Mapping[str, Run]:
+    """Return a run, or the runs of an experiment, after adding what is said of the experiment."""
     for folder in (Path(name), run_directory.runs_folder() / name):
         if (folder / EXPERIMENT).exists():
             experiment = read_experiment(folder / EXPERIMENT)
             content.against, content.experiment = experiment.baselines, experiment
             content.about += [experiment.about] if experiment.about else []
             runs = runs_in(folder, experiment.rows)
-            _add(runs, content)
             content.waiting += [row for row in experiment.rows if row not in runs]
-            return
+            return runs
         if inner := [each.parent.name for each in sorted(folder.glob(f"*/{EXPERIMENT}"))]:
             names = ", ".join(map(repr, inner))
             raise RecordError(f"{name!r} contains experiments, {names}; report one of them: {str(folder / inner[0])!r}")
     folder = run_directory.find_run(name)
-    _add({folder.resolve().name: load_run(folder)}, content)
-
-
-def _add(runs: Mapping[str, Run], content: Gathered) -> None:
-    for name, run in runs.items():
-        if name in content.runs:
-            raise UsageError(f"two of the runs have the name {name!r}; give each once, or rename a folder")
-        content.runs[name] = run
+    return {folder.resolve().name: load_run(folder)}
 
 
 RUNS = (
@@ -119,8 +114,8 @@ PAIRS = "run | against | questions | points | 95 % | p | p, Holm"
 class Table(NamedTuple):
     """Headings and rows; a cell is plain text, with names of runs between backticks."""
 
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def comparison_of(runs: Mapping[str, Run], against: Against = None, *, force: bool = False) -> Comparison:
@@ -137,8 +132,8 @@ def waiting(runs: Mapping[str, Run]) -> list[str]:
     """Return a line of Markdown for each run with failed or unfinished discussions."""
     lines = []
     for name, run in runs.items():
-        statuses = Counter(record.status for record in run.records.values())
-        counts = {"failed": statuses["failed"], "are not over": len(run.unfinished) - statuses["failed"]}
+        failed = run.counts.failed
+        counts = {"failed": failed, "are not over": len(run.unfinished) - failed}
         if ways := [f"{n} of {len(run.records)} {state}" for state, n in counts.items() if n]:
             lines.append(f"- {_name(name)}: {', '.join(ways)}.")
     return lines
@@ -150,23 +145,19 @@ def tables(comparison: Comparison) -> list[Table]:
     Seconds are measured from a discussion's start to its end, while others (32 by default) run in parallel.
     """
     failed = any(run.failed for run in comparison.runs)
-    rows = (_run(run, failed=failed) for run in comparison.runs)
-    listed = [_table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
+    rows = [_run(run, failed=failed) for run in comparison.runs]
+    listed = [Table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
     if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
-        rows = ([_name(run.run), *(_measured(run, name) for name in names)] for run in comparison.runs)
-        listed.append(_table(["run", *map(one_line, names)], rows))
+        rows = [[_name(run.run), *(_measured(run, name) for name in names)] for run in comparison.runs]
+        listed.append(Table(["run", *map(one_line, names)], rows))
     if comparison.pairs:
-        listed.append(_table(PAIRS.split(" | "), map(_pair, comparison.pairs)))
+        listed.append(Table(PAIRS.split(" | "), [*map(_pair, comparison.pairs)]))
     return listed
 
 
 def sentences(comparison: Comparison) -> list[str]:
     """Return the verdicts, and notes on what was left out."""
     return [one_line(sentence) for sentence in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]
-
-
-def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    return Table(tuple(headings), tuple(map(tuple, rows)))
 
 
 def _run(run: Summary, *, failed: bool) -> list[str]:
@@ -204,14 +195,14 @@ def published_table(experiment: Experiment, runs: Mapping[str, Run]) -> list[tup
     """Return the published figures beside ours, with what is assumed about them; [] if nothing is published."""
     if not (lines := compare_figures(experiment, runs)) or experiment.published is None:
         return []
-    return [(_table(PUBLISHED.split(" | "), map(_compared, lines)), assumed(experiment.published.error))]
+    return [(Table(PUBLISHED.split(" | "), [*map(_compared, lines)]), assumed(experiment.published.error))]
 
 
-def _compared(line: Compared) -> list[str]:
+def _compared(line: Compared) -> tuple[str, ...]:
     ours = line.ours
     obtained = [figure(ours.value), interval(ours.low, ours.high), str(ours.n)] if ours else [""] * 3
     published = line.published.words if line.published else ""
-    return [_name(line.row), line.point, one_line(line.metric), published, *obtained, one_line(line.words)]
+    return (_name(line.row), line.point, one_line(line.metric), published, *obtained, one_line(line.words))
 
 
 KILOBYTE = 1000
@@ -266,4 +257,4 @@ def carried_table(experiment: Experiment, rows: Sequence[Carried]) -> Table:
         numbers = (row.message_bytes, row.computed, row.seconds, row.per_kilobyte)[: 3 + len(gain)]
         shown = ("" if number is None else figure(number) for number in numbers)
         lines.append((f"`{one_line(row.row)}`", row.point, *share_cells(row.right), *shown))
-    return _table(headings, lines)
+    return Table(headings, lines)

@@ -121,11 +121,10 @@ def card(run: Run) -> JSON:
 def what_was_run(runs: Mapping[str, Run]) -> Table:
     """Return a table with a column for each run: rows of facts, then the settings that differ."""
     facts = {name: _facts(run) for name, run in runs.items()}
-    differing = differences(runs)
     names = list(dict.fromkeys([name for of_run in facts.values() for name in of_run]))
-    rows = [(name, *(of_run.get(name, "") for of_run in facts.values())) for name in names]
-    settings = [(setting, *values) for setting, values in differing.items()]
-    return Table(("", *runs), tuple(tuple(map(one_line, cells)) for cells in (*rows, *settings)))
+    rows = [[name, *(of_run.get(name, "") for of_run in facts.values())] for name in names]
+    settings = [[setting, *values] for setting, values in differences(runs).items()]
+    return Table(("", *runs), [[*map(one_line, cells)] for cells in (*rows, *settings)])
 
 
 def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
