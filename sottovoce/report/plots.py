@@ -99,7 +99,6 @@ def _right(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | N
 
 
 def _rounds(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
-    of = looks(runs)
     lines = {name: shares for name, run in runs.items() if (shares := accuracy_by_round([*run.records.values()]))}
     if not lines:
         return None
@@ -108,13 +107,11 @@ def _rounds(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | 
         beside = (at - (len(lines) - 1) / 2) * APART  # equal lines would hide each other
         rounds = [each + 1 + beside for each in shares]
         values = [each.value for each in shares.values()]
-        axes.errorbar(rounds, values, _reach(shares.values()), capsize=3, label=_label(name), **of[name])
+        axes.errorbar(rounds, values, _reach(shares.values()), capsize=3, label=_label(name), **looks(runs)[name])
     axes.set_xticks(range(1, 1 + max(len(shares) for shares in lines.values())))
     axes.set_xlabel("round")
-    _accuracy(axes)
-    _legend(figure, lines)
-    caption = "Accuracy by round: the share of agents' answers that are right, with 95 % intervals by question."
-    return figure, caption
+    _by_accuracy(figure, axes, lines)
+    return figure, "Accuracy by round: the share of agents' answers that are right, with 95 % intervals by question."
 
 
 def _tokens(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | None:
@@ -151,8 +148,7 @@ def _against(
     else:
         axes.set_xscale("symlog", linthresh=min(above))  # a single agent hears 0 bytes
     axes.set_xlabel(f"{quantity}, per discussion")
-    _accuracy(axes)
-    _legend(figure, scored)
+    _by_accuracy(figure, axes, scored)
     axis = f"{quantity} per discussion, on a logarithmic axis"
     return figure, f"Cost against accuracy: {axis}, failures as wrong, with 95 % intervals."
 
@@ -192,7 +188,11 @@ def _saved(figure: Unimported, suffix: str) -> bytes:
     return content.getvalue()
 
 
-def _legend(figure: Unimported, names: Collection[str]) -> None:
+def _by_accuracy(figure: Unimported, axes: Untyped, names: Collection[str]) -> None:
+    """Draw the axis of accuracy, and a legend of the runs."""
+    axes.set_ylim(-0.03, 1.03)
+    axes.set_ylabel("accuracy")
+    axes.grid(alpha=0.3)
     figure.set_figheight(SIZE[1] + ROW * ceil(len(names) / COLUMNS))
     figure.legend(loc="outside upper left", ncols=COLUMNS, frameon=False)
 
@@ -200,12 +200,6 @@ def _legend(figure: Unimported, names: Collection[str]) -> None:
 def _label(name: str) -> str:
     """Return a short form of a run's name for a legend; an unescaped "$" would begin a formula."""
     return shortened(name, NAME).replace("$", r"\$")
-
-
-def _accuracy(axes: Untyped) -> None:
-    axes.set_ylim(-0.03, 1.03)
-    axes.set_ylabel("accuracy")
-    axes.grid(alpha=0.3)
 
 
 def _reach(shares: Iterable[JSONValue]) -> tuple[list[float], list[float]]:
