@@ -7,12 +7,10 @@ column. Names of runs are between backticks in all texts; the rest is escaped.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from io import StringIO
 from pathlib import Path
 
 from sottovoce.analysis.compare import Against, Comparison, Summary
@@ -36,7 +34,7 @@ from sottovoce.report.comparison import (
 from sottovoce.report.plots import DRAWN, ENDINGS, drawing, drawn
 from sottovoce.report.tables import table
 from sottovoce.report.transcript import SPECIAL
-from sottovoce.runs.record import as_cell
+from sottovoce.runs.record import csv_of
 from sottovoce.runs.run import Run
 
 ITEM = "- "
@@ -159,12 +157,7 @@ def _json(content: Findings) -> str:
 def _csv(content: Findings) -> str:
     rows = [{"table": name, **dict(_flat(row))} for name, rows in content.numbers.items() for row in rows]
     names = dict.fromkeys(name for row in rows for name in row)
-    columns = [name for name in names if any(row.get(name) is not None for row in rows)]
-    written = StringIO()
-    file = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
-    file.writeheader()
-    file.writerows({name: as_cell(value) for name, value in row.items()} for row in rows)
-    return written.getvalue()
+    return csv_of((name for name in names if any(row.get(name) is not None for row in rows)), rows)
 
 
 def _flat(row: Mapping[str, JSONValue], before: str = "") -> Iterator[tuple[str, JSONValue]]:

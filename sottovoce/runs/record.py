@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import Literal, cast
@@ -361,19 +361,22 @@ class Results(list[Result]):
     def to_csv(self) -> str:
         """Return a row for each result; each measure has a column of its own after the others."""
         columns = dict.fromkeys([*Result("").to_dict(), *self.measures])
-        written = io.StringIO()
         shown = [name for name in columns if name not in ("measures", "documents")]
-        file = csv.DictWriter(written, shown, extrasaction="ignore", lineterminator="\n")
-        file.writeheader()
-        for result in self:
-            row = {**result.to_dict(), **result.measures}
-            file.writerow({name: as_cell(value) for name, value in row.items()})
-        return written.getvalue()
+        return csv_of(shown, ({**result.to_dict(), **result.measures} for result in self))
 
 
 def measures_line(measures: Mapping[str, float | None]) -> str:
     """Return the measures of one discussion in a line, without those that do not apply."""
     return ", ".join(f"{one_line(name)} {figure(value)}" for name, value in measures.items() if value is not None)
+
+
+def csv_of(columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Return these columns of rows as CSV, without cells that a spreadsheet computes."""
+    written = io.StringIO()
+    file = csv.DictWriter(written, [*columns], extrasaction="ignore", lineterminator="\n")
+    file.writeheader()
+    file.writerows({name: as_cell(value) for name, value in row.items()} for row in rows)
+    return written.getvalue()
 
 
 def as_cell(value: object) -> object:
