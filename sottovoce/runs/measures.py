@@ -179,22 +179,15 @@ def answer_measures(question: Mapping[str, Unimported], decision: Decision) -> d
     golds = golds_of(question)
     if question.get("kind") != "text" or not golds:
         return {}
-    answers = _averaged_answers(decision) or [decision["answer"]]
+    answers = [decision["answer"]]
+    if (rule := decision["rule"]) in AVERAGED:
+        # `box` leaves out replies without an answer in its format, `average` counts abstentions as wrong; the fixed
+        # replies of experts and dummies count under neither.
+        votes = [(vote["answer"], vote["counts"]) for vote in decision["votes"]]
+        abstains = rule == "average"
+        answers = [said for said, counts in votes if counts or (abstains and said is None)] or answers
     measures = {"EM": exact_match, "F1": f1, "named": named}
     return {name: sum(score(answer, golds) for answer in answers) / len(answers) for name, score in measures.items()}
-
-
-def _averaged_answers(decision: Decision) -> list[str | None]:
-    """Return the answers whose scores the decision rule averages; [] if it decides on a single one.
-
-    `box` leaves out replies without an answer in its format, `average` counts abstentions as wrong; the fixed replies
-    of experts and dummies count under neither.
-    """
-    rule = decision["rule"]
-    if rule not in AVERAGED:
-        return []
-    abstains = rule == "average"
-    return [vote["answer"] for vote in decision["votes"] if vote["counts"] or (abstains and vote["answer"] is None)]
 
 
 # How answers were read
