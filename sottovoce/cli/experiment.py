@@ -45,8 +45,6 @@ UNSAFE = re.compile(r"[^\w.-]+")
 """Letters that are replaced in a folder's name."""
 NAMED = 20
 """Maximum number of runs that are named as not started."""
-TRIALS = "temperatures | score | 95 %"
-LAYERS = "layer | questions | score | 95 % | EM | F1"
 LISTED = 10
 """Number of trials in the table; all are in trials.csv."""
 
@@ -212,7 +210,8 @@ def layers(options: LayersOptions, settings: Settings, questions: QuestionOption
     asked = sum(len(trial.user_attrs["scores"]) for trial in ranked)
     share_of_all = asked / len(ranked) / len(row.questions)
     cells = (_layer_cells(trial, search.clusters) for trial in ranked)
-    lines = [table(LAYERS, cells), "", f"{asked:,} discussions, {share_of_all:.0%} of all"]
+    ranking = table("layer | questions | score | 95 % | EM | F1", cells)
+    lines = [ranking, "", f"{asked:,} discussions, {share_of_all:.0%} of all"]
     show("\n".join([*lines, *_ties(study), f"use it with `--layers {study.best_params['layer']}`"]))
     say(f"saved in {one_line(str(options.save))}")
 
@@ -235,10 +234,10 @@ def tune(scheme: str, settings: Settings, questions: QuestionOptions, options: T
         study = searches.tune(search, options.from_, options.to, options.grid, options.trials)
     ranked = sorted(study.trials, key=lambda trial: -trial.value)
     scores = ((trial, share(trial.user_attrs["scores"], search.clusters)) for trial in ranked[:LISTED])
-    lines = [table(TRIALS, ([_chosen(trial), *share_cells(score)] for trial, score in scores)), ""]
-    lines.append("the best of many trials looks better than it is; test it on questions that no trial saw")
+    ranking = table("temperatures | score | 95 %", ([_chosen(trial), *share_cells(score)] for trial, score in scores))
+    warning = "the best of many trials looks better than it is; test it on questions that no trial saw"
     use = " ".join(f"--temperature {value:g}" for value in study.best_params.values())
-    show("\n".join([*lines, *_ties(study), f"use it with `{use}`"]))
+    show("\n".join([ranking, "", warning, *_ties(study), f"use it with `{use}`"]))
     say(f"saved in {one_line(str(options.save))}")
 
 

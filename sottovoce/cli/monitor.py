@@ -159,19 +159,26 @@ def _validated(trained: Trained) -> str:
 
 def _tried(candidate: Tried) -> list[str]:
     monitor, triggered = candidate.monitor, candidate.triggered
-    shares = (triggered.failed / triggered.of_failed, triggered.successful / triggered.of_successful)
-    features = one_line(", ".join(monitor.features))
-    gain = _points(triggered.gain)
-    return [features, str(monitor.degree), f"{monitor.threshold:.2f}", *map(_percent, shares), gain]
+    failed, successful = triggered.failed / triggered.of_failed, triggered.successful / triggered.of_successful
+    of = [one_line(", ".join(monitor.features)), str(monitor.degree), f"{monitor.threshold:.2f}"]
+    return [*of, f"{failed:.0%}", f"{successful:.0%}", _points(triggered.gain)]
 
 
 def _resets(resets: Resets) -> list[str]:
-    shares = map(_percent, (resets.of_failed, resets.of_successful))
+    shares = [f"{resets.of_failed:.0%}", f"{resets.of_successful:.0%}"]
     return [resets.trigger, f"{resets.threshold:.3f}", f"{resets.games:.1f}", *shares, _points(resets.gain)]
 
 
 def _monitor(monitor: Monitor) -> str:
-    lines = [f"triggers above {monitor.threshold:.4g}, role {monitor.role}", *_terms(monitor)]
+    lines = [f"triggers above {monitor.threshold:.4g}, role {monitor.role}"]
+    if monitor.is_random:
+        lines.append(f"draws a uniform number at each turn: triggers in {1 - monitor.threshold:.0%} of turns")
+    else:
+        within = zip(monitor.features, monitor.bounds, strict=True)
+        bounds = ", ".join(f"{name} {low:.4g} to {high:.4g}" for name, (low, high) in within)
+        logs = ", logarithms of entropy and varentropy" if monitor.log_features else ""
+        lines.append(f"degree {monitor.degree}, {len(monitor.coefficients)} terms of {bounds}{logs}")
+        lines.append(f"measured: {monitor.measured or 'unknown'}")
     if (of := monitor.fitted) is not None:
         rank = of.rank if monitor.is_random else f"{of.rank} of {of.candidates} by gain"
         lines += [
@@ -181,22 +188,6 @@ def _monitor(monitor: Monitor) -> str:
             f"made by {', '.join(f'{name} {version}' for name, version in of.made_by.items())}",
         ]
     return "\n".join(map(one_line, lines))
-
-
-def _terms(monitor: Monitor) -> list[str]:
-    if monitor.is_random:
-        return [f"draws a uniform number at each turn: triggers in {1 - monitor.threshold:.0%} of turns"]
-    logs = ", logarithms of entropy and varentropy" if monitor.log_features else ""
-    within = zip(monitor.features, monitor.bounds, strict=True)
-    bounds = ", ".join(f"{name} {low:.4g} to {high:.4g}" for name, (low, high) in within)
-    return [
-        f"degree {monitor.degree}, {len(monitor.coefficients)} terms of {bounds}{logs}",
-        f"measured: {monitor.measured or 'unknown'}",
-    ]
-
-
-def _percent(part: float) -> str:
-    return f"{part:.0%}"
 
 
 def _points(part: float) -> str:

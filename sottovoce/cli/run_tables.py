@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 By = Literal["round", "agent", "model", "limit"]
 ALL: tuple[By | None, ...] = (None, "round", "agent", "model", "limit")
-SCORE_HEADINGS = "score | discussions | mean | 95 %"
-MEASURE_HEADINGS = "measure | of | happened | n | share | 95 %"
 
 
 def compare_runs(names: Sequence[str], against: str | None, files: Files, prices: Path | None = None) -> None:
@@ -94,10 +92,11 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
         )
         asked = {each.question for each in discussions} or {*run.clusters().values()}
         questions = counted(len(asked), "question")
-        rates_table = f"{table(MEASURE_HEADINGS, cells)}\n" if discussions else ""
+        headings = "measure | of | happened | n | share | 95 %"
+        rates_table = f"{table(headings, cells)}\n" if discussions else ""
         show(f"`{one_line(name)}`: {questions}\n\n{rates_table}")
         if scores:
-            show(f"{table(SCORE_HEADINGS, scores)}\n")
+            show(table("score | discussions | mean | 95 %", scores) + "\n")
 
 
 def _score_cells(run: Run) -> list[list[str]]:
@@ -109,10 +108,6 @@ def _score_cells(run: Run) -> list[list[str]]:
     order = ("ours", "EM", "F1", "named", *SCORERS, ROUGE, *OF_RETRIEVAL)
     known = {name: means[name] for name in order if name in means}
     return [[name, str(mean.n), figure(mean.value), interval(mean.low, mean.high)] for name, mean in known.items()]
-
-
-AGAIN_HEADINGS = "score | discussions | recorded | 95 % | now | 95 %"
-CHANGE_HEADINGS = "question | seed | answer of | recorded | now"
 
 
 def show_scores(name: str, trust: Trust) -> None:
@@ -127,10 +122,11 @@ def show_scores(name: str, trust: Trust) -> None:
         [score, now.get(score, blank)[0], *before.get(score, blank)[1:], *now.get(score, blank)[1:]]
         for score in before | now
     ]
-    show(f"{table(AGAIN_HEADINGS, cells)}\n" if cells else "no score table: no question has a target\n")
+    scores = table("score | discussions | recorded | 95 % | now | 95 %", cells)
+    show(f"{scores}\n" if cells else "no score table: no question has a target\n")
     changes = {key: changed for key, record in run.records.items() if (changed := _changes(record, again.records[key]))}
     if changes:
-        show(f"{table(CHANGE_HEADINGS, (row for rows in changes.values() for row in rows))}\n")
+        show(table("question | seed | answer of | recorded | now", chain(*changes.values())) + "\n")
     for (question, seed), why in other.items():
         say(one_line(f"question {question}, seed {seed} keeps its recorded answers: {why}"))
     ended = counted(sum(record.decision is not None for record in run.records.values()), "discussion")
@@ -141,26 +137,18 @@ def _changes(record: DiscussionRecord, again: DiscussionRecord) -> list[list[str
     """Return a row for each answer of a discussion that this version reads otherwise: the decision's, or an agent's."""
     if record.decision is None or again.decision is None:
         return []
-    pairs = {"the decision": (_said(record.decision), _said(again.decision))}
-    before, now = (
-        {vote["agent"]: vote["answer"] for vote in each["votes"]} for each in (record.decision, again.decision)
-    )
-    pairs |= {agent: (_answer(before.get(agent)), _answer(now.get(agent))) for agent in before | now}
+    before, now = map(_answers, (record.decision, again.decision))
+    pairs = {who: (before.get(who, "no answer"), now.get(who, "no answer")) for who in before | now}
     at = [one_line(question_id(record.question)), str(record.seed)]
     return [[*at, one_line(who), old, new] for who, (old, new) in pairs.items() if old != new]
 
 
-def _said(decision: Decision) -> str:
-    score = decision["score"]
-    return _answer(decision["answer"]) + ("" if score is None else f", score {figure(score)}")
-
-
-def _answer(answer: str | None) -> str:
-    return "no answer" if answer is None else shortened(answer, 40)
-
-
-RIGHT_HEADINGS = "rater | answers | right | 95 %"
-AGREEMENT_HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
+def _answers(decision: Decision) -> dict[str, str]:
+    """Return the decided answer with its score, and each agent's."""
+    given = {"the decision": decision["answer"], **{vote["agent"]: vote["answer"] for vote in decision["votes"]}}
+    shown = {who: "no answer" if answer is None else shortened(answer, 40) for who, answer in given.items()}
+    shown["the decision"] += "" if decision["score"] is None else f", score {figure(decision['score'])}"
+    return shown
 
 
 def judge_run(name: str, model: str, limits: Limits) -> None:
@@ -198,12 +186,12 @@ def judge_run(name: str, model: str, limits: Limits) -> None:
         ]
         for rater, given in verdicts.items()
     )
-    show(table(RIGHT_HEADINGS, rights) + "\n")
+    show(table("rater | answers | right | 95 %", rights) + "\n")
     cells = list[list[str]]()
     for pair in agreements(verdicts, clusters):
         kappa = "" if pair.kappa is None else f"{pair.kappa:.2f}"
         cells.append([one_line(f"{pair.left} and {pair.right}"), str(pair.n), *share_cells(pair.same), kappa])
-    show(table(AGREEMENT_HEADINGS, cells))
+    show(table("raters | answers | agree | 95 % | Cohen's kappa", cells))
     where = ", ".join(one_line(str(each.folder)) for each in judged)
     say(f"\nsaved in {where}; `runs compare` and `runs show` show it as `judged`")
     if unfinished := sum(len(each.unfinished) for each in judged):
