@@ -1,7 +1,8 @@
-"""Middleware that refuses requests from pages of other origins (`http.app` of langgraph.json).
+"""Middleware that refuses requests from pages of other origins, or under other names (`http.app` of langgraph.json).
 
 `http.cors` alone is not enough: it stops a page from reading an answer, but langgraph-api (0.16) executes a request
-that a page posts as text/plain, which browsers send without a preflight.
+that a page posts as text/plain, which browsers send without a preflight. And a page whose own name was made to
+lead to this machine (DNS rebinding) sends no origin when it reads: only the Host header tells.
 """
 
 from __future__ import annotations
@@ -23,8 +24,12 @@ PRIVATE_NETWORK = b"access-control-request-private-network"
 """The header by which a browser asks whether a public page, such as Studio, may use a server of this machine."""
 
 
+NUMBERS = re.compile(r"([\d.]+|\[[\da-fA-F:.]+\])(:\d+)?")
+"""A host that is an address, which no DNS server can redirect."""
+
+
 class KnownOrigins:
-    """ASGI middleware that refuses requests from pages whose origins `http.cors` does not list."""
+    """ASGI middleware that refuses requests from pages, and to hosts, whose origins `http.cors` does not list."""
 
     def __init__(self, app: Untyped) -> None:
         cors: dict[str, Any] = json.loads(os.environ.get(VARIABLE) or "{}").get("cors") or {}
@@ -36,13 +41,19 @@ class KnownOrigins:
         if scope["type"] in ("http", "websocket"):
             # LangGraph's own middleware grants this; Starlette's (1.10) refuses requests with this header.
             scope = {**scope, "headers": [each for each in scope["headers"] if each[0] != PRIVATE_NETWORK]}
-            origin = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"), None)
-            known = origin is None or "*" in self._origins or origin in self._origins or self._pattern.fullmatch(origin)
-            if not known:
-                told = f"requests from {origin} are refused; http.cors in langgraph.json lists the allowed origins"
-                await JSONResponse({"detail": told}, 403)(scope, receive, send)
+            sent = {name: value.decode("latin-1") for name, value in scope["headers"] if name in (b"origin", b"host")}
+            origin, host = sent.get(b"origin"), sent.get(b"host", "")
+            known = (
+                not host or NUMBERS.fullmatch(host) or self._knows(f"http://{host}") or self._knows(f"https://{host}")
+            )
+            if not known or (origin is not None and not self._knows(origin)):
+                told = f"requests from {origin if known else host} are refused; http.cors in langgraph.json lists the "
+                await JSONResponse({"detail": f"{told}allowed origins"}, 403)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _knows(self, origin: str) -> bool:
+        return bool({"*", origin} & self._origins or self._pattern.fullmatch(origin))
 
 
 app = Starlette(middleware=[Middleware(KnownOrigins)])

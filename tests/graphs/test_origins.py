@@ -30,6 +30,10 @@ async def passes(scope: object, receive: object, send: object) -> None:
         ("https://evil.example", "127.0.0.1:2024", 403),
         ("http://evil.example:2024", "evil.example:2024", 403),
         ("null", "127.0.0.1:2024", 403),
+        (None, "evil.example:2024", 403),  # DNS rebinding: a page reads what its own name leads to
+        (STUDIO, "evil.example:2024", 403),
+        (None, "192.168.0.7:2024", 200),
+        (None, "[::1]:2024", 200),
     ],
 )
 async def test_a_page_from_elsewhere_is_refused(
