@@ -33,6 +33,8 @@ from sottovoce.nodes.settings import Settings
 
 WHAT = "question file"
 CONDITION = re.compile(r"\s*([^=<>!]*[^=<>!\s])\s*(!=|<=|>=|==?|<|>)\s*(.*?)\s*", re.DOTALL)
+SOLUTION = re.compile(r"\n#### *\S+\s*\Z")
+"""The end of a worked solution of GSM8K."""
 ORDERS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
@@ -225,6 +227,9 @@ def _row(line: int, values: Values, common: Values, columns: Columns, *, cells: 
     except UsageError as error:
         taken = f"; it has no kind, and was recognized as {question['kind']!r}" if "target" in question else ""
         raise UsageError(f"{error}{'' if values.get('kind') else taken}") from error
+    if solution := SOLUTION.search(question.get("target", "")):
+        worked = f"target is a worked solution that ends with {solution[0].strip()!r}; expected the answer alone"
+        raise UsageError(f"{worked}; read a file of GSM8K by --questions gsm8k:FILE, without --column")
     question["id"] = question.get("id") or named(question)
     return AskedRow(line, question, metadata)
 
