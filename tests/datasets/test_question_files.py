@@ -131,7 +131,7 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
         ({"question": "1 + 1?", "target": "two"}, "$5.00; it has no kind, and was recognized as 'number'"),
         ({"question": "?", "target": "C", "kind": "option", "choices": ["a", "b"]}, "expected a letter from A to B"),
         ({"question": "?", "choices": "a|b"}, "choices is 'a|b': expected a valid list"),
-        ({"question": "?", "target": "3 + 4 = 7\n#### 7"}, "ends with '#### 7'; expected the answer alone; read a file of"),
+        ({"question": "?", "target": "3 + 4 = 7\n#### 7"}, "ends with '#### 7'; expected the answer alone; read a"),
         ('{"question": "?", "target": "\\ud800"}', "found '\\ud800', which cannot be encoded as UTF-8"),
     ],
 )  # fmt: skip
