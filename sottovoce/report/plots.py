@@ -5,6 +5,7 @@ Runs differ in marker and line too, not in color alone. matplotlib's global stat
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -183,7 +184,8 @@ def _saved(figure: Unimported, suffix: str) -> bytes:
     import matplotlib
 
     content, metadata = BytesIO(), {"Date": None} if suffix == ".svg" else {"Software": None}
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a font lacks it: it is a box in a PNG, and a letter in an SVG
         figure.savefig(content, format=suffix.removeprefix("."), dpi=DOTS, metadata=metadata)
     return content.getvalue()
 
@@ -198,8 +200,8 @@ def _by_accuracy(figure: Unimported, axes: Untyped, names: Collection[str]) -> N
 
 
 def _label(name: str) -> str:
-    """Return a short form of a run's name for a legend; an unescaped "$" would begin a formula."""
-    return shortened(name, NAME).replace("$", r"\$")
+    """Return a short form of a run's name; "$" would begin a formula, and legends leave out names that begin with _."""
+    return f"{' ' * name.startswith('_')}{shortened(name, NAME)}".replace("$", r"\$")
 
 
 def _reach(shares: Iterable[JSONValue]) -> tuple[list[float], list[float]]:

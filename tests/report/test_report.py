@@ -194,6 +194,12 @@ def test_plots_are_the_same_bytes_again_with_titles_and_text(spoken: Run) -> Non
         assert "<title>" + plot.caption.split(":")[0] in plot.svg and "<text" in plot.svg
 
 
+def test_legends_name_runs_whose_names_matplotlib_would_hide_or_has_no_letters_for(spoken: Run) -> None:
+    for name in ("_mine", "漢字"):
+        for plot in plots({name: spoken}, comparison_of({name: spoken}).runs):  # a warning is an error here
+            assert f"{name}</text>" in plot.svg
+
+
 def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path: Path) -> None:
     folder = tmp_path / "table"
     cipher(folder / "two", questions=1)
