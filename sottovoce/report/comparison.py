@@ -100,15 +100,11 @@ def _gathered(name: str, content: Gathered) -> Mapping[str, Run]:
 
 
 RUNS = (
-    "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | "
-    "seconds, in parallel"
+    "run | questions | discussions | accuracy | 95 % | abstained | failed | tokens read | tokens reused | "
+    "tokens written | FLOPs | seconds, in parallel"
 )
 WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
 """Headings if discussions failed; otherwise both shares are equal."""
-ENCODED = "dense:"
-"""Prefix of retrievers that encode queries with a model."""
-PUBLISHED = "row | point | metric | published | ours | 95 % | discussions | difference"
-PAIRS = "run | against | questions | points | 95 % | p | p, Holm"
 
 
 class Table(NamedTuple):
@@ -123,7 +119,7 @@ def comparison_of(runs: Mapping[str, Run], against: Against = None, *, force: bo
     notes = list(budget_notes(runs))
     for name, run in runs.items():
         values = map(str, run.manifest.settings.values())
-        if encoders := [value for value in values if value.startswith(ENCODED)]:
+        if encoders := [value for value in values if value.startswith("dense:")]:  # retrievers with a model
             notes.append(f"`{name}`: its FLOPs do not include the encoder of {', '.join(encoders)}.")
     return compare(ended(runs), against, notes, force=force)
 
@@ -151,7 +147,8 @@ def tables(comparison: Comparison) -> list[Table]:
         rows = [[_name(run.run), *(_measured(run, name) for name in names)] for run in comparison.runs]
         listed.append(Table(["run", *map(one_line, names)], rows))
     if comparison.pairs:
-        listed.append(Table(PAIRS.split(" | "), [*map(_pair, comparison.pairs)]))
+        headings = "run | against | questions | points | 95 % | p | p, Holm"
+        listed.append(Table(headings.split(" | "), [*map(_pair, comparison.pairs)]))
     return listed
 
 
@@ -195,7 +192,8 @@ def published_table(experiment: Experiment, runs: Mapping[str, Run]) -> list[tup
     """Return the published figures beside ours, with what is assumed about them; [] if nothing is published."""
     if not (lines := compare_figures(experiment, runs)) or experiment.published is None:
         return []
-    return [(Table(PUBLISHED.split(" | "), [*map(_compared, lines)]), assumed(experiment.published.error))]
+    headings = "row | point | metric | published | ours | 95 % | discussions | difference"
+    return [(Table(headings.split(" | "), [*map(_compared, lines)]), assumed(experiment.published.error))]
 
 
 def _compared(line: Compared) -> tuple[str, ...]:
@@ -203,9 +201,6 @@ def _compared(line: Compared) -> tuple[str, ...]:
     obtained = [figure(ours.value), interval(ours.low, ours.high), str(ours.n)] if ours else [""] * 3
     published = line.published.words if line.published else ""
     return (_name(line.row), line.point, one_line(line.metric), published, *obtained, one_line(line.words))
-
-
-KILOBYTE = 1000
 
 
 @dataclass(frozen=True)
@@ -238,7 +233,7 @@ def carried(experiment: Experiment, runs: Mapping[str, Run], summaries: Sequence
         floor, gain = by_run.get(run_name(experiment.floor or "", row.point)), None
         if total and floor and floor.run != name and floor.failed_wrong and right:
             number = experiment.axis[1].get(row.point, 1)
-            gain = (right.value - floor.failed_wrong.value) * number * KILOBYTE * len(done) / total
+            gain = (right.value - floor.failed_wrong.value) * number * 1000 * len(done) / total
         means = [size.nbytes / size.times for size in sizes if size.times]
         message_bytes = fmean(means) if means else None
         is_counted = done and not any(record.cost.uncounted for record in done)

@@ -312,7 +312,7 @@ def test_tables_and_verdicts_are_markdown() -> None:
     )
     head = "| run | questions | discussions | accuracy | 95 % | failed as wrong | 95 % | abstained | failed | "
     half = "50.0% | 43.1% to 56.9%"
-    head += "read | reused | written |"
+    head += "tokens read | tokens reused | tokens written |"
     assert lines[:6] == [
         "Runs lost different shares of their discussions to failures: `nl` 0 of 200, `a|b` 1 of 201.",
         "",
