@@ -10,7 +10,6 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from functools import cache, partial
 from math import gcd
 from pathlib import Path
@@ -25,6 +24,7 @@ from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, ReaderField, d
 from numpy.typing import NDArray
 from tokenizers import pre_tokenizers
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedModel,
@@ -35,7 +35,8 @@ from transformers import (
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import ModelError, first_line
 from sottovoce.core.files import models_folder
-from sottovoce.models.huggingface.load_files import quiet
+from sottovoce.core.validation import shown
+from sottovoce.models.huggingface.load_files import NUMBERED, quiet
 from sottovoce.models.sources.cache import (
     CONVERTED,
     Report,
@@ -51,6 +52,8 @@ from sottovoce.models.sources.cache import (
 STRING, ARRAY = GGUFValueType.STRING, GGUFValueType.ARRAY
 UNREAD = {f"tokenizer.ggml.{name}" for name in ("merges", "scores", "token_type")}
 """Long lists that transformers (5.23) has a reader of its own for; from gguf's it needs the number of tokens only."""
+MOST_KEYS, MOST_ITEMS, MOST_TENSORS = 10_000, 2_000_000, 10_000
+"""The largest vocabularies have 1,300,000 items in all their lists."""
 JOINED = 4  # rows dequantized as if they were one: gguf takes 16 rows at a time, too few if they are short
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}
 DIGITS_ALONE = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
@@ -59,24 +62,37 @@ AS_GPT2 = ("gpt-2", "mpt", "olmo", "jais", "phi-2", "trillion")
 
 
 class Reader(GGUFReader):
-    """gguf's reader, which takes lists as a whole.
+    """gguf's reader, which takes lists as a whole, and counts before it builds.
 
     gguf (0.19) makes two arrays on the mapped file of each item: 20 s for a vocabulary of 150,000 tokens.
     """
 
+    items = 0
+    """Number of items of the lists so far."""
+
     def _build_fields(self, offs: int, count: int) -> int:
+        _check_count("keys", count, MOST_KEYS)
         self.data: Any = np.asarray(self.data)  # Any: no longer a memmap, of which each slice takes ten times as long
         return super()._build_fields(offs, count)
+
+    def _build_tensor_info(self, offs: int, count: int) -> tuple[int, list[ReaderField]]:
+        _check_count("tensors", count, MOST_TENSORS)
+        return super()._build_tensor_info(offs, count)
 
     def _push_field(self, field: ReaderField, skip_sum: bool = False) -> int:
         return 0 if field.name in UNREAD else super()._push_field(field, skip_sum)
 
     def _get_field_parts(self, orig_offs: int, raw_type: int) -> tuple[int, list[Any], list[int], list[GGUFValueType]]:
         """Return the size of a value, its parts, which of these have the items, and its types."""
-        if raw_type != ARRAY or self.byte_order != "I":  # "S": made on a machine of the other byte order
+        if raw_type != ARRAY:
             return super()._get_field_parts(orig_offs, raw_type)
-        kind, count = struct.unpack_from("=IQ", self.data, orig_offs)
-        start = orig_offs + struct.calcsize("=IQ")
+        kind, count = (int(self._get(at, of)[0]) for at, of in ((orig_offs, np.uint32), (orig_offs + 4, np.uint64)))
+        self.items, start = self.items + count, orig_offs + 12
+        _check_count("items in its lists", self.items, MOST_ITEMS)
+        if kind == ARRAY:
+            raise ValueError("it has a list of lists; expected lists of numbers or texts")
+        if self.byte_order != "I":  # "S": made on a machine of the other byte order
+            return super()._get_field_parts(orig_offs, raw_type)
         if kind == STRING:
             items, end = self._strings(start, count)
         elif kind in self.gguf_scalar_to_np:
@@ -95,6 +111,22 @@ class Reader(GGUFReader):
             items.append(whole[at : at + length])
             at += length
         return items, at
+
+
+def _check_count(what: str, found: int, most: int) -> None:
+    if found > most:
+        raise ValueError(f"it has {found:,} {what}; expected {most:,} at most")
+
+
+def check_sizes(reader: GGUFReader) -> None:
+    """Refuse a file that says it has more layers or values than it holds: all would be built."""
+    held = len({at[2] for tensor in reader.tensors if (at := NUMBERED.match(tensor.name))})
+    for name, field in reader.fields.items():
+        said = field.contents() if name.endswith(".block_count") else 0
+        if not isinstance(said, int) or said > held:
+            raise ValueError(f"{name} is {shown(said)}, but it has tensors of {held} layers; join the parts of a split")
+    if (taken := sum(tensor.n_bytes for tensor in reader.tensors)) > reader.data.nbytes:
+        raise ValueError(f"its tensors take {taken:,} bytes, and the file has {reader.data.nbytes:,}")
 
 
 def dequantized(data: NDArray[Any], kind: GGMLQuantizationType) -> NDArray[Any]:
@@ -154,12 +186,22 @@ def convert(file: Path, folder: Path) -> tuple[str, str]:
     quiet()
     try:
         reader = Reader(file)
+        check_sizes(reader)
         kinds = {tensor.tensor_type.name for tensor in reader.tensors if len(tensor.shape) > 1}
         with _alone(file) as at, _quick_reading():
             tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(**at)
+            config = AutoConfig.from_pretrained(**at)
+            vars(config).pop("_model_name_or_path", None)
+            with torch.device("meta"):  # a savable model: one read from a GGUF file refuses, even if dequantized
+                plain: PreTrainedModel = AutoModelForCausalLM.from_config(config)
+            described, held = plain.num_parameters(), sum(tensor.n_elements for tensor in reader.tensors)
+            if described > 2 * held:  # weights that it lacks would be made up first; few are refused below
+                raise ValueError(f"it describes a model of {described:,} weights, but has {held:,}")
             # The narrowest dtype that represents the file's matrices exactly.
             dtype = HALF.get(" ".join(kinds), torch.float32)
-            loaded: JSONValue = AutoModelForCausalLM.from_pretrained(**at, dtype=dtype, output_loading_info=True)
+            loaded: JSONValue = AutoModelForCausalLM.from_pretrained(
+                **at, config=config, dtype=dtype, output_loading_info=True
+            )
     except Exception as error:  # any error in a file that anybody may have made
         raise ModelError(
             f"GGUF file {str(file)!r} cannot be read by transformers {transformers.__version__}: {first_line(error)}; "
@@ -176,7 +218,9 @@ def convert(file: Path, folder: Path) -> tuple[str, str]:
         for key in ("general.license", "tokenizer.ggml.pre")
     )
     split = split_as_trained(tokenizer, rule)
-    _plain(model).save_pretrained(folder)
+    plain.load_state_dict(model.state_dict(), assign=True)
+    plain.generation_config = model.generation_config
+    plain.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return licence or "not told", split
 
@@ -187,19 +231,6 @@ def _alone(file: Path) -> Iterator[dict[str, Any]]:  # Any: what from_pretrained
     with TemporaryDirectory() as folder:
         (Path(folder) / "model.gguf").symlink_to(file.resolve())
         yield {"pretrained_model_name_or_path": folder, "gguf_file": "model.gguf", "trust_remote_code": False}
-
-
-def _plain(model: PreTrainedModel) -> PreTrainedModel:
-    """Return a savable model with the same weights: one read from a GGUF file refuses, even if dequantized."""
-    config = deepcopy(model.config)
-    for name in ("quantization_config", "_model_name_or_path"):
-        if hasattr(config, name):
-            delattr(config, name)
-    with torch.device("meta"):  # no second copy of the weights
-        plain = type(model)(config)
-    plain.load_state_dict(model.state_dict(), assign=True)
-    plain.generation_config = model.generation_config
-    return plain
 
 
 def split_as_trained(tokenizer: PreTrainedTokenizerBase, rule: str) -> str:

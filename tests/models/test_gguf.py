@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType, dequantize, quantize
+from gguf import GGUFValueType as Value
 from gguf.gguf_reader import GGUFReader
 from gguf.quants import dequantize as by_gguf
 from transformers import PreTrainedModel
@@ -177,13 +179,49 @@ def cut_to(share: float) -> Callable[[Path], object]:
     return cut
 
 
+def claiming(at: str | int, value: bytes) -> Callable[[Path], object]:
+    """Write a file that says another number at a place of its header, or as the value of a key."""
+
+    def claim(file: Path) -> None:
+        data = write_gguf(file).read_bytes()
+        start = at if isinstance(at, int) else data.index(at.encode()) + len(at) + 4  # behind the type
+        file.write_bytes(data[:start] + value + data[start + len(value) :])
+
+    return claim
+
+
+def of_header(*fields: bytes, tensors: int = 0) -> Callable[[Path], object]:
+    header = b"GGUF" + struct.pack("<IQQ", 3, tensors, len(fields) - tensors)
+    return lambda file: file.write_bytes(header + b"".join(fields) + bytes(8500))
+
+
+def listed(kind: Value, count: int) -> bytes:
+    return struct.pack("<Q1sIIQ", 1, b"k", Value.ARRAY, kind, count)
+
+
+def sharing(name: bytes) -> bytes:
+    """A tensor of 64 times 32 numbers at the beginning of the data."""
+    return struct.pack("<Q1sIQQIQ", 1, name, 2, 64, 32, Kind.F32, 0)
+
+
+MANY = struct.pack("<I", 10**9)
+
+
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
+        (claiming("llama.block_count", MANY), "block_count is 1000000000, but it has tensors of 2 layers; join the pa"),
+        (claiming("llama.feed_forward_length", MANY), "describes a model of 192,.* weights, but has 37,792; fetch"),
+        (claiming(8, MANY), "it has 1,000,000,000 tensors; expected 10,000 at most"),
+        (claiming(16, MANY), "it has 1,000,000,000 keys; expected 10,000 at most"),
+        (of_header(listed(Value.UINT8, 10**9)), "it has 1,000,000,000 items in its lists; expected 2,000,000 at most"),
+        (of_header(listed(Value.ARRAY, 1)), "it has a list of lists; expected lists of numbers or texts"),
+        (of_header(sharing(b"a"), sharing(b"b"), tensors=2), r"its tensors take 16,384 bytes, and the file has 8,\d+"),
         (lambda file: write_gguf(file, architecture="mystery"), r"cannot be read by transformers \S+: .*mystery"),
         (cut_to(0.999), r"cannot be read by transformers .*; fetch it again"),
         (cut_to(0.02), "cannot be read by"),
         (lambda file: file.write_text("hello"), "cannot be read by"),
+        (lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\n"), "pointer of Git LFS; .*`git lfs"),
         (lambda file: file.write_bytes(b""), "cannot be read by"),
         (
             lambda file: write_gguf(file, without="blk.1.attn_q.weight"),
