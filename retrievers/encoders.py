@@ -121,11 +121,12 @@ def sentence_transformers() -> Unimported:
 @contextmanager
 def loading(name: str) -> Iterator[tuple[str, dict[str, Keywords]]]:
     """Yield a model's directory and the arguments to load it; any error of a library becomes a ModelError."""
-    from sottovoce.models.huggingface.load_files import check_adapter, quiet, reading
+    from sottovoce.models.huggingface.load_files import quiet, reading
+    from sottovoce.models.sources.locate import check_whole
 
     quiet()
     folder = folder_of(name)
-    check_adapter(name, folder)
+    check_whole(name, folder)
     for pickled in (*folder.rglob("*.bin"), *folder.rglob("*.pt"), *folder.rglob("*.ckpt")):
         if not [*pickled.parent.glob("*.safetensors")]:
             raise ModelError(f"model {name!r} has weights in {pickled.name!r}, a pickle; expected model.safetensors")

@@ -9,6 +9,7 @@ import json
 import logging
 import math
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,7 @@ from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
-from sottovoce.core.any_types import JSON
+from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import ModelError, SottovoceError
 from sottovoce.core.files import leads_out, opened, text_of
 from sottovoce.models.huggingface.devices import Place, device_map, on_cpu, placed
@@ -39,7 +40,12 @@ from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Packing, fo
 Report = Mapping[str, Iterable[str]]
 MISMATCHED = "ignore_mismatched_sizes"
 """Part of the error that transformers (5.23) raises if weights do not have the shapes in config.json."""
-CONFIG, ADAPTER = "config.json", "adapter_config.json"
+CONFIG = "config.json"
+MOST_GROWTH, FOLDS = 100, 18
+"""Times that a tokenizer may make a text longer: those of published ones are 40 at most. Unicode has a character whose
+compatible form has 18."""
+GROWING = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "BertNormalizer", "ByteLevel"}
+"""Steps that make some characters longer; once in a tokenizer they are usual, and do not count."""
 ATTENTIONS = ("eager", "sdpa")
 """Implementations of attention that are part of transformers and torch."""
 NUMBERED = re.compile(r"(.*?)\.(\d+)\.")
@@ -59,14 +65,13 @@ def read(
             is already quantized and should be packed.
     """
     quiet()
-    check_adapter(name, Path(where))
     tokenizer = tokenizer_at(name, where)
     with reading(name, CONFIG):
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
         check_code(name, config)
+        if Path(where).is_dir():
+            check_files(name, Path(where), config)
         quantised = _is_quantised(name, config, packing)
-    if Path(where).is_dir():
-        check_files(name, Path(where), config)
     with reading(name):
         model, report = _weighed(name, where, config, dtype, place, quantised=quantised)
     check_generation(name, model.generation_config)
@@ -124,9 +129,43 @@ def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
         # AutoTokenizer (transformers 5.23) uses its Qwen2 class for every model of type `qwen2`, and that class splits
         # words by Qwen's own pattern whatever the file says: other tokens than the model was trained on.
         described = cached_file(where, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
+        for file in (Path(described).parent if described else folder).glob("tokenizer*.json"):  # it may name another
+            check_growth(name, file.name, json.loads(text_of(file)))
         kind = PreTrainedTokenizerFast if described else AutoTokenizer
         tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(where, trust_remote_code=False)
         return tokenizer
+
+
+def check_growth(name: str, file: str, tokenizer: Mapping[str, JSONValue]) -> None:
+    """Refuse a tokenizer that may make a text many times as long: one word would take all memory."""
+    for part in ("normalizer", "pre_tokenizer", "decoder"):
+        times, seen = 1, set[str]()
+        for step in _steps(tokenizer.get(part)):
+            kind, old = str(step.get("type")), step.get("pattern")
+            new = str(step.get("prepend") or ("pattern" in step and step.get("content")) or "")
+            if replaced := isinstance(old, dict) and old.get("String"):
+                times *= max(1, -(-len(new) // len(str(replaced))))
+            elif "precompiled_charsmap" in step:  # a number of bytes, so many bytes of a trie, texts that end in a zero
+                table = b64decode(str(step["precompiled_charsmap"]))
+                times *= max(1, *map(len, table[4 + int.from_bytes(table[:4], "little") :].split(b"\0")))
+            else:  # an expression may match before each character
+                times *= 1 + len(new) if new else FOLDS if kind in GROWING & seen else 1
+            seen.add(kind)
+        if times > MOST_GROWTH:
+            raise ModelError(
+                f"model {name!r} has a {part} in {file} that may make a text over {MOST_GROWTH} times as long; use the "
+                "file that the model was published with"
+            )
+
+
+def _steps(part: JSONValue) -> Iterator[Mapping[str, JSONValue]]:
+    """Yield the steps of a part of a tokenizer.json and of the sequences in it."""
+    for each in part if isinstance(part, list) else [part]:
+        if isinstance(each, dict):
+            yield each
+            for inner in each.values():
+                if isinstance(inner, list):
+                    yield from _steps(inner)
 
 
 def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) -> bool:
@@ -180,6 +219,12 @@ def check_files(name: str, folder: Path, config: PreTrainedConfig) -> None:
     tensors, promised = shapes(name, folder), getattr(config.get_text_config(), "num_hidden_layers", 0)
     if tensors and promised > len(tensors):
         raise _of_layers(name, promised, tensors, max(_counts(tensors).values(), default=0))
+    for key in tensors:
+        if key.endswith(".biases") and f"{key.removesuffix('biases')}scales" in tensors:
+            raise ModelError(
+                f"model {name!r} has quantized weights of MLX, such as {key!r}; expected those of transformers: use "
+                "the checkpoint that it was made from, or `mlx_lm.convert --dequantize`"
+            )
     if (generation := folder / "generation_config.json").is_file():
         with reading(name, generation.name):  # transformers (5.23) ignores a damaged one
             json.loads(text_of(generation))
@@ -194,12 +239,6 @@ def check_generation(name: str, generation: object) -> None:
     listed = getattr(generation, "eos_token_id", None)
     if not all(isinstance(id, int) for id in (listed if isinstance(listed, list) else [listed or 0])):
         raise ModelError(f"model {name!r} has eos_token_id {listed!r} in generation_config.json; expected token ids")
-
-
-def check_adapter(name: str, folder: Path) -> None:
-    """Refuse an adapter: with `peft` installed, transformers would open the model that it names."""
-    if (folder / ADAPTER).is_file():
-        raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
 
 
 def check_code(name: str, config: PreTrainedConfig) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import weakref
@@ -174,6 +175,25 @@ def with_a_template_elsewhere(folder: Path) -> None:
     (folder / "chat_template.jinja").symlink_to(folder.parent / "secret")
 
 
+def replacing(old: dict[str, str], new: str) -> dict[str, object]:
+    return {"type": "Replace", "pattern": old, "content": new}
+
+
+def with_steps(folder: Path, *steps: dict[str, object], part: str = "normalizer", inner: str = "normalizers") -> None:
+    with_tokenizer_part(folder, part, type="Sequence", **{inner: [{"type": "Sequence", inner: steps}]})
+
+
+def with_weights_of_mlx(folder: Path) -> None:
+    names = ("weight", "scales", "biases")
+    save_file({f"model.layers.{i}.q_proj.{name}": torch.ones(1) for i in (0, 1) for name in names}, folder / WEIGHTS)
+
+
+DOUBLED = [replacing({"String": "a"}, "aa")] * 7
+FOLDED = [{"type": "NFKC"}] * 3
+SPLIT = [replacing({"Regex": "(?=a)"}, "a")] * 7
+TABLE = base64.b64encode(bytes(4) + b"a\0" + b"b" * 101).decode()
+BYTES = [{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}] * 3
+LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 NESTED = '{"a":' + "[" * 200_000 + "]" * 200_000 + "}"
 PANICS = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}  # tokenizers (0.23) raises a BaseException
 
@@ -219,6 +239,34 @@ def without_tokenizer(folder: Path) -> None:
         (lambda folder: with_defaults(folder, top_k=[5]), r"top_k \[5\] in generation_config.json; expected a number"),
         (lambda folder: with_defaults(folder, eos_token_id="x"), "eos_token_id 'x' .*; expected token ids"),
         (lambda folder: with_tokenizer_part(folder, "normalizer", **PANICS), "cannot be loaded: tokenizer: Precomp"),
+        (
+            lambda folder: with_steps(folder, *DOUBLED),
+            "a normalizer in tokenizer.json that may make a text over 100 ti",
+        ),
+        (lambda folder: with_steps(folder, *SPLIT), "has a normalizer in .* over 100 times"),
+        (lambda folder: with_steps(folder, *FOLDED), "has a normalizer in .* over 100 times"),
+        (
+            lambda folder: with_tokenizer_part(folder, "normalizer", type="Precompiled", precompiled_charsmap=TABLE),
+            "has a normalizer in .* over 100 times",
+        ),
+        (
+            lambda folder: with_tokenizer_part(folder, "normalizer", type="Prepend", prepend="a" * 100),
+            "has a normalizer in .* over 100 times",
+        ),
+        (
+            lambda folder: with_steps(folder, *BYTES, part="pre_tokenizer", inner="pretokenizers"),
+            "has a pre_tokenizer in .* over 100 times",
+        ),
+        (
+            lambda folder: with_steps(folder, *DOUBLED, part="decoder", inner="decoders"),
+            "has a decoder in .* over 100 times",
+        ),
+        (
+            lambda folder: (folder / WEIGHTS).write_text(LFS),
+            "model.safetensors is a pointer of Git LFS; .*`git lfs pull",
+        ),
+        (lambda folder: (folder / "tokenizer.json").write_text(LFS), "tokenizer.json is a pointer of Git LFS"),
+        (with_weights_of_mlx, "has quantized weights of MLX, such as 'model.layers.0.q_proj.biases'; .*--dequantize"),
         (with_a_template_elsewhere, "chat_template.jinja of model '.*' is a link that leads out of its folder"),
     ],
 )
@@ -313,8 +361,22 @@ def test_code_that_a_config_names_on_a_hub_is_not_fetched(key: str, name: str, f
 def test_an_adapter_opens_no_other_model(folder: Path) -> None:
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "/somewhere/else"}')
 
-    with pytest.raises(ModelError, match=r"has adapter_config.json, which names another model; merge"):
+    with pytest.raises(ModelError, match=r"has adapter_config.json, which names another model; .* merge the adapter"):
         load(folder)
+    (folder / "config.json").unlink()  # as adapters are published
+    with pytest.raises(ModelError, match=r"has adapter_config.json, which names another model; .* merge the adapter"):
+        load(folder)
+
+
+def test_a_cache_of_a_hub_is_told_by_its_snapshot(folder: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "models--some--tiny"
+    snapshot = cache / "snapshots" / "abc"
+    snapshot.parent.mkdir(parents=True)
+    folder.rename(snapshot)
+
+    with pytest.raises(ModelError, match=rf"is not a model: it has no config.json; give its snapshot {snapshot}$"):
+        load(cache)
+    assert load(snapshot, device="cpu").layers == 2
 
 
 def test_code_of_a_tokenizer_is_not_run(folder: Path) -> None:
