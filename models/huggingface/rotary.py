@@ -15,7 +15,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from sottovoce.core.any_types import Untyped
-from sottovoce.core.errors import ModelError
+from sottovoce.core.errors import EngineError, ModelError
 from sottovoce.models.huggingface.embedding_table import Table
 from sottovoce.models.huggingface.family import cache_argument
 
@@ -47,6 +47,7 @@ class Rotary:
         """Measure the rotations on the longest row of the embedding table, since a padding token may have zeros.
 
         Raises:
+            EngineError: keys are not finite: the weights have NaN, or the dtype is too narrow.
             ModelError: keys depend on positions in another way, or the rotations change with the length of the input.
         """
         config = model.config.get_text_config()
@@ -62,6 +63,10 @@ class Rotary:
             first, second = (_keys(model, at, row) for at in (0, APART))
         except TypeError as error:
             raise _unmoved(model, UNPLACED) from error  # it takes no positions
+        if not all(keys.isfinite().all() for keys in (*first, *second)):
+            raise EngineError(
+                "the model's keys of one token were not finite (NaN); check the weights (`models doctor`) and the dtype"
+            )
         pairs = list(zip(first, second, strict=True))
         best = [min(known, key=lambda turn: _apart(a, b, turn)) for a, b in pairs]
         worst = max(_apart(*pair, turn) for pair, turn in zip(pairs, best, strict=True))

@@ -9,7 +9,7 @@ import torch
 from transformers import DynamicCache
 
 from sottovoce.core.any_types import Untyped
-from sottovoce.core.errors import ContextOverflow, ModelError, UsageError
+from sottovoce.core.errors import ContextOverflow, EngineError, ModelError, UsageError
 from sottovoce.models import (
     Cached,
     Ids,
@@ -305,3 +305,12 @@ def test_requests_that_do_not_fit_are_refused_in_one_line() -> None:
     with pytest.raises(ContextOverflow, match="its latent steps 900"):
         loaded.engine.run(replace(asked(Q), thinking=Thinking(900, 1.0)))
     assert ids("Hi")
+
+
+def test_weights_with_nan_are_named_before_their_keys_are_measured() -> None:
+    """Seen: kv called the model one without positions."""
+    loaded = fresh("llama")
+    with torch.no_grad():
+        loaded.model.get_parameter("model.layers.0.input_layernorm.weight")[0] = torch.nan
+    with pytest.raises(EngineError, match=r"keys of one token were not finite \(NaN\); check the weights"):
+        loaded.network.check_handing_over()
