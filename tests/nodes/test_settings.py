@@ -32,6 +32,7 @@ from sottovoce.nodes.settings import Settings
         ),
         (Debate, {"round": 3}, "unknown field of Debate: 'round'; did you mean 'rounds'?"),
         (Debate, {"model": []}, "no model is set"),
+        (Debate, {"model": "agent_2=small"}, "model is 'agent_2=small'; give one --model for all, or one each without"),
         (Debate, {"agents": 3, "temperature": [0.1, 0.2]}, "temperature has 2 values for 3 agents"),
         (Debate, {"summarise": "each", "shape": "fresh"}, "use --summarise with --shape history"),
         (SelfConsistency, {"samples": 2, "temperature": [0.1, 0.2]}, "samples are of one agent"),
