@@ -30,6 +30,7 @@ from sottovoce.channels.message import Message, words
 from sottovoce.core.any_types import Keywords
 from sottovoce.core.errors import UsageError
 from sottovoce.core.event_loop import check_not_forked, in_daemon, is_ours
+from sottovoce.core.text import without_secrets
 from sottovoce.core.thoughts import Own, is_opened_by_prompt, most_thoughts, unknown_tag
 
 if TYPE_CHECKING:
@@ -136,7 +137,15 @@ async def _replied(
         open, close = f"<{tag}>", f"</{tag}>"
         note = f"begins with {open} ... {close}; if these are thoughts, add --thinking-markers '{open}' '{close}'"
         said = replace(said, notes=(*said.notes, note))
-    return replace(said, measured=measured(message, said.text, store))
+    if is_hooked(model) or without_secrets(said.text) == said.text:  # else the tokens would spell it
+        said = replace(said, measured=measured(message, said.text, store))
+    return said if is_hooked(model) else without_key(said)
+
+
+def without_key(said: Message) -> Message:
+    """Return a reply without the secrets of the environment, which its server knows."""
+    text, thoughts, *notes = map(without_secrets, (said.text, said.thoughts, *said.notes))
+    return replace(said, text=text, thoughts=thoughts, notes=tuple(notes))
 
 
 def is_observed(model: BaseChatModel, config: RunnableConfig) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import ip_address
 from textwrap import shorten
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ from sottovoce.agents.openai_format import SPENT, extended
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.core.text import without_password
+from sottovoce.core.text import without_password, without_secrets
 from sottovoce.core.thoughts import Own
 
 T = TypeVar("T")
@@ -53,9 +53,8 @@ NOTE = "hosted model of "
 BROKEN = (TypeError, AttributeError, LookupError, json.JSONDecodeError, ValidationError)
 """Errors that clients raise on a malformed reply (openai 3.52, langchain-openai 1.2)."""
 NO_REPLY = ("No generations found in stream", "Unexpected response type")
-SECRET = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)(?:_|$)")
 GRACE = 0.5  # seconds: a client's own error, which is more precise, comes first
-SHORTEST_SECRET = 8  # characters; the value of TOKENIZERS_PARALLELISM=1 is no secret
+MOST_READ = 100_000  # characters of a provider's message in which secrets are looked for; more are never shown
 
 
 def is_hosted(name: str) -> bool:
@@ -131,7 +130,14 @@ def noted(reply: AIMessage, notes: Sequence[str], markers: Own = None) -> AIMess
 
 
 def note_model(model: BaseChatModel, error: Exception) -> None:
-    """Add a note with the hosted model's name to an exception: LangChain reports most to callbacks, but not all."""
+    """Add a note with the hosted model's name to an exception, and take secrets out of what its server said.
+
+    LangChain reports most exceptions to callbacks, but not all.
+    """
+    for each in chain(error):
+        with suppress(AttributeError, TypeError):  # of a class whose fields cannot be set
+            each.args = tuple(map(_conceal, each.args))
+            vars(each).update({name: _conceal(vars(each)[name]) for name in ("message", "body") if name in vars(each)})
     if (ours := _ours(model)) is not None and failure(error) is None:
         error.add_note(f"{NOTE}{ours.whose}")
 
@@ -288,8 +294,12 @@ def _said(error: BaseException) -> str:
 
 
 def _clean(text: str) -> str:
-    for variable, value in os.environ.items():
-        if SECRET.search(variable.upper()) and len(value) >= SHORTEST_SECRET:
-            text = text.replace(value, f"${variable}")
-    text = without_password(text)
-    return shorten(text, LONGEST, placeholder=" ...")
+    return shorten(without_password(without_secrets(text[:MOST_READ])), LONGEST, placeholder=" ...")
+
+
+def _conceal(said: Any) -> Any:  # Any: plain JSON, or other arguments of an exception
+    if isinstance(said, dict):
+        return {name: _conceal(value) for name, value in said.items()}
+    return (
+        [*map(_conceal, said)] if isinstance(said, list) else without_secrets(said) if isinstance(said, str) else said
+    )

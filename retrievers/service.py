@@ -19,6 +19,7 @@ from pydantic import SecretStr
 
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError
+from sottovoce.core.text import without_secret
 
 if TYPE_CHECKING:
     import requests
@@ -123,7 +124,7 @@ def _asked_to_wait(response: requests.Response) -> float | None:
 def _concealed(text: str, secret: SecretStr | None = None) -> str:
     """Return the text with masked keys."""
     without = KEY.sub(r"\1***", text)
-    return without.replace(secret.get_secret_value(), "***") if secret else without
+    return without_secret(without, secret.get_secret_value(), "***") if secret else without
 
 
 def _concealed_record(record: logging.LogRecord) -> bool:

@@ -20,7 +20,7 @@ from sottovoce import __version__
 from sottovoce.cli.command import GROUPS, Commands, Row, flag, log_to_stderr, scheme_rows
 from sottovoce.core.errors import SottovoceError, nearest
 from sottovoce.core.errors import program as started_as
-from sottovoce.core.text import ERRORS, one_line, say
+from sottovoce.core.text import ERRORS, one_line, say, without_secrets
 from sottovoce.core.validation import shown
 
 FAILED = 1
@@ -133,5 +133,5 @@ def _foreseen(error: Exception) -> str | None:
 
 
 def _report(message: str, code: int) -> int:
-    say(f"sottovoce: {one_line(message)}", error=True)
+    say(f"sottovoce: {one_line(without_secrets(message))}", error=True)
     return code

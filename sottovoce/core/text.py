@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import sys
 import unicodedata
@@ -94,3 +95,39 @@ codecs.register_error(ERRORS, _escape)
 def without_password(text: str) -> str:
     """Return a text without names and passwords in the addresses in it."""
     return re.sub(r"(?<=://)[^/@\s]+@", "", text)
+
+
+SECRET = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)(?:_|$)")
+"""In the name of a variable of the environment that has a secret."""
+SHORTEST_SECRET = 8  # characters; the value of TOKENIZERS_PARALLELISM=1 is no secret
+PART = 12
+"""Characters of a secret that are replaced wherever they stand, since a server may quote it cut."""
+PLACE = re.compile(r"[/~.]|\w+://")
+"""The beginning of a path or an address, of which parts are no secret: HF_TOKEN_PATH."""
+UNIT = re.compile(r"%(?:25)*[0-9A-Fa-f]{2}|.", re.DOTALL)
+"""A character, which may be percent-encoded, also several times."""
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with the names of variables of the environment instead of their secrets. See `without_secret`."""
+    for variable, value in os.environ.items():
+        if SECRET.search(variable.upper()) and len(value) >= SHORTEST_SECRET:
+            text = without_secret(text, value, f"${variable}")
+    return text
+
+
+def without_secret(text: str, secret: str, sign: str) -> str:
+    """Return a text with a sign instead of a secret and of each part of it, plain or percent-encoded."""
+    units = UNIT.findall(text) if "%" in text else text
+    plain = "".join(chr(int(unit[-2:], 16)) if len(unit) > 1 else unit for unit in units) if "%" in text else text
+    n = len(secret) if PLACE.match(secret) else min(PART, len(secret))
+    parts = [part for i in range(len(secret) - n + 1) if (part := secret[i : i + n]) in plain]
+    if not parts:
+        return text
+    hidden, pieces, end = bytearray(len(plain)), list[str](), 0
+    for match in re.finditer(f"(?={'|'.join(map(re.escape, parts))})", plain):
+        hidden[match.start() : match.start() + n] = b"x" * n
+    for run in re.finditer(b"x+", hidden):
+        pieces += [*units[end : run.start()], sign]
+        end = run.end()
+    return "".join([*pieces, *units[end:]])

@@ -25,6 +25,7 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.core.any_types import JSON, AnyState, Keywords, Untyped
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError, StepError
 from sottovoce.core.event_loop import in_daemon, is_ours, wait
+from sottovoce.core.text import without_secrets
 from sottovoce.nodes.state import Update
 from sottovoce.runs.log import AskedLine, Key, Speaking, StepLine, check, encoded
 from sottovoce.runs.run import Observer, Run
@@ -148,7 +149,7 @@ class LiveDiscussion:
     def fail(self, error: BaseException) -> str:
         """Record why it ended without a decision, and return that line."""
         ours = isinstance(error, SottovoceError) or not isinstance(error, Exception)
-        line = (str(error) if ours else failure(error)) or f"{type(error).__name__}: {error}"
+        line = without_secrets((str(error) if ours else failure(error)) or f"{type(error).__name__}: {error}")
         outside = isinstance(error, OUTSIDE) or failure(error) is not None
         self._run.fail(self._key, line, self.seconds, outside=outside)
         return line

@@ -27,7 +27,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from sottovoce.agents import chat_model
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.convert import from_langchain, said
-from sottovoce.agents.hosted import cut_reply, failure, hosted, passes, structured
+from sottovoce.agents.hosted import cut_reply, failure, hosted, note_model, passes, structured
 from sottovoce.agents.parameters import Refused
 from sottovoce.channels.message import Turn
 from sottovoce.core.errors import EngineError, UsageError
@@ -218,12 +218,18 @@ def test_other_errors_are_none_of_a_hosted_model(error: Exception) -> None:
     ("said", "told"),
     [
         (f"Incorrect API key provided: {KEY}.", "Incorrect API key provided: $OPENAI_API_KEY."),
+        (f"{KEY[:15]}... is no key", "$OPENAI_API_KEY... is no key"),
+        (f"..{KEY[-12:]} or {KEY[3:9]}", f"..$OPENAI_API_KEY or {KEY[3:9]}"),
+        (f"GET /?key={KEY.replace('-', '%2D')}&n=1", "GET /?key=$OPENAI_API_KEY&n=1"),
+        (f"50% of {''.join(f'%25{ord(each):02x}' for each in KEY[2:])}%", "50% of $OPENAI_API_KEY%"),
+        ("no file /root/.cache/hub", "no file /root/.cache/hub"),
         ("no proxy http://me:hunter2@10.0.0.1:80/", "no proxy http://10.0.0.1:80/"),
         ("a false value", "a false value"),
     ],
 )
 def test_no_secret_of_the_environment_reaches_the_line(monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    monkeypatch.setenv("HF_TOKEN_PATH", "/root/.cache/hub/token")
 
     assert failure(raised(ValueError(said))) == f"agent_1: {MINI} failed: ValueError: {told}"
 
@@ -369,3 +375,13 @@ def test_thoughts_in_content_blocks_and_between_markers_are_no_text() -> None:
     replies = [AIMessage(blocks), AIMessage(summary), AIMessage("<think>hm</think>4")]  # type: ignore[arg-type]
     replies += [AIMessage("4", additional_kwargs={"reasoning_details": [{"type": "reasoning.text", "text": "hm"}]})]
     assert [tuple(said(each)) for each in replies] == [("hm", "4")] * 4
+
+
+def test_an_exception_that_is_passed_on_quotes_no_key() -> None:
+    error = status(401)
+    error.args = (f"no key {KEY[:14]}***",)
+    error.body = {"error": {"message": [f"%73{KEY[1:]}"]}}  # type: ignore[attr-defined]  # as OpenAI's client has it
+
+    note_model(hosted(MINI), error)
+
+    assert str(error) == "no key $OPENAI_API_KEY***" and KEY[1:13] not in str(vars(error))

@@ -198,6 +198,32 @@ def test_what_a_server_refuses_is_left_out_and_noted_once_in_a_run(
     ]
 
 
+@dataclass
+class Echo(Provider):
+    """A server that repeats the key, cut and encoded, as text, thoughts, refusal and reason."""
+
+    def answer(self, request: dict[str, Any], key: str) -> tuple[int, str, str]:
+        cut, encoded = key[:-3], key.replace("-", "%2d")
+        message = {"role": "assistant", "content": f"{cut} {encoded}", "reasoning_content": cut, "refusal": encoded}
+        chunk = _choice(delta=message, finish_reason=cut[-13:], logprobs={"content": LOGPROBS})
+        return 200, "text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n"
+
+
+LOGPROBS = [{"token": KEY[i : i + 6], "logprob": -0.1, "top_logprobs": []} for i in range(0, len(KEY), 6)]
+
+
+def test_a_key_that_a_server_repeats_in_a_reply_reaches_no_file_and_no_screen(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(Echo(), monkeypatch):
+        answer = call("single", "2 + 2?", "--model", MINI, "--save", tmp_path / "run")
+    report = call("runs", "report", tmp_path / "run", "--html", tmp_path / "page.html")
+
+    said = [answer.out, answer.err, report.err, *(path.read_text() for path in tmp_path.rglob("*") if path.is_file())]
+    assert report.code == 0 and any("$OPENAI_API_KEY" in text for text in said)
+    assert not any(KEY[i : i + 12] in text for text in said for i in range(len(KEY) - 11))
+
+
 def test_a_failure_of_a_hosted_model_is_recorded(
     call: Call, models: Models, provider: Provider, tmp_path: Path
 ) -> None:
