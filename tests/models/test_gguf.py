@@ -221,7 +221,7 @@ MANY = struct.pack("<I", 10**9)
         (cut_to(0.999), r"cannot be read by transformers .*; fetch it again"),
         (cut_to(0.02), "cannot be read by"),
         (lambda file: file.write_text("hello"), "cannot be read by"),
-        (lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\n"), "pointer of Git LFS; .*`git lfs"),
+        (lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\n"), "a pointer of Git LFS; "),
         (lambda file: file.write_bytes(b""), "cannot be read by"),
         (
             lambda file: write_gguf(file, without="blk.1.attn_q.weight"),
