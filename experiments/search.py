@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import fmean
 
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.analysis.statistics import imported
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.files import check_folder, write
@@ -201,9 +202,6 @@ def _layers(settings: Settings) -> tuple[int, tuple[int, ...]]:
 
 
 def _optuna() -> Untyped:
-    try:
-        import optuna
-    except ImportError as error:
-        raise UsageError("searches need the extra 'eval': pip install 'sottovoce[eval]'") from error
+    optuna = imported("optuna", "searches")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

@@ -90,12 +90,12 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
         # Where few clusters differ the variance itself is uncertain (O'Neill 2014, "Some useful moment results").
         kurtosis = k * np.sum(residuals**4) / max(NOTHING, np.sum(residuals**2) ** 2)
         freedom = min(max(1, least - 1), 2 * k / max(NOTHING, kurtosis - (k - 3) / (k - 1)))
-        narrower = HALF_WIDTH / float(_scipy().t.isf(ALPHA / 2, freedom))
+        narrower = HALF_WIDTH / float(imported("scipy.stats").t.isf(ALPHA / 2, freedom))
         most = n if all(score in (0, 1) for score in scores) else np.inf
         n = max(least, min(most, value * (1 - value) * (narrower / error) ** 2)) if error > NOTHING else least
     elif k < n:
         n = least
-    low, high = _imported("statsmodels.stats.proportion").proportion_confint(value * n, n, ALPHA, method="wilson")
+    low, high = imported("statsmodels.stats.proportion").proportion_confint(value * n, n, ALPHA, method="wilson")
     return Share(value, max(0.0, float(low)) if value > 0 else 0.0, min(1.0, float(high)))  # 0 of n has a low of 3e-18
 
 
@@ -115,20 +115,18 @@ def mean(values: Sequence[float], clusters: Clusters = None, *, shares: bool) ->
     error = float(np.sqrt(np.sum((sums - value * sizes) ** 2) * n / max(n - 1, 1)) / sizes.sum())
     if n == 1 or error < NOTHING * abs(value):
         return Mean(value, None, None, len(values))
-    reach = float(_scipy().t.ppf(1 - ALPHA / 2, n - 1)) * error
+    reach = float(imported("scipy.stats").t.ppf(1 - ALPHA / 2, n - 1)) * error
     return Mean(value, value - reach, value + reach, len(values))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
     """Return the p values after Holm's step-down correction (1979), which controls the family-wise error rate."""
-    return (
-        [float(p) for p in _imported("statsmodels.stats.multitest").multipletests(ps, method="holm")[1]] if ps else []
-    )
+    return [float(p) for p in imported("statsmodels.stats.multitest").multipletests(ps, method="holm")[1]] if ps else []
 
 
 def newcombe(value: float, n: float, reference: float, reference_n: float) -> tuple[float, float]:
     """Return the limits of `value - reference`, shares of independent observations (Newcombe 1998, method 10)."""
-    limits = _imported("statsmodels.stats.proportion").confint_proportions_2indep(
+    limits = imported("statsmodels.stats.proportion").confint_proportions_2indep(
         value * n, n, reference * reference_n, reference_n, method="newcomb", compare="diff"
     )
     return float(limits[0]), float(limits[1])
@@ -163,7 +161,7 @@ def paired_test(differences: Sequence[float], clusters: Clusters = None, *, resa
     changed = values[abs(values) > NOTHING]
     size = float(np.sqrt(np.mean(changed**2))) if len(changed) else 1.0
     size, p = max(size, size**0.5), _sign_test(changed, resamples)
-    interval = _scipy().ttest_1samp([*values, size, -size], 0).confidence_interval(1 - ALPHA)
+    interval = imported("scipy.stats").ttest_1samp([*values, size, -size], 0).confidence_interval(1 - ALPHA)
     value, bound = float(values.mean()), max(1.0, float(abs(values).max()))
     low, high = max(-bound, float(interval.low)), min(bound, float(interval.high))
     if p > ALPHA:
@@ -181,9 +179,9 @@ def _sign_test(changed: Floats, resamples: int) -> float:
     if not len(changed):
         return 1.0
     if np.ptp(abs(changed)) < NOTHING:
-        return float(_scipy().binomtest(int(np.sum(changed > 0)), len(changed)).pvalue)
+        return float(imported("scipy.stats").binomtest(int(np.sum(changed > 0)), len(changed)).pvalue)
     draws = 2**EXACT if len(changed) <= EXACT else resamples
-    test = _scipy().permutation_test(
+    test = imported("scipy.stats").permutation_test(
         (changed,), np.mean, permutation_type="samples", vectorized=True, n_resamples=draws, random_state=0
     )
     return float(test.pvalue)
@@ -200,16 +198,12 @@ def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Fl
 
 
 def check_installed() -> None:
-    """Check that the extra `eval` is installed before hours of work whose results need it. Errors: `_imported`."""
-    _imported("statsmodels.stats.proportion")
+    """Check that the extra `eval` is installed before hours of work whose results need it. Errors: `imported`."""
+    imported("statsmodels.stats.proportion")
 
 
-def _scipy() -> Untyped:
-    return _imported("scipy.stats")
-
-
-def _imported(name: str) -> Untyped:
-    """Import a module of scipy or statsmodels.
+def imported(name: str, needed_by: str = "statistics") -> Untyped:
+    """Import a module of scipy, statsmodels, matplotlib or optuna.
 
     Raises:
         UsageError: the extra `eval` is not installed.
@@ -217,4 +211,4 @@ def _imported(name: str) -> Untyped:
     try:
         return import_module(name)
     except ImportError as error:
-        raise UsageError("statistics need the extra 'eval': pip install 'sottovoce[eval]'") from error
+        raise UsageError(f"{needed_by} need the extra 'eval': pip install 'sottovoce[eval]'") from error

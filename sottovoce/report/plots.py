@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from io import BytesIO
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
 
 from sottovoce.analysis.compare import Summary
 from sottovoce.analysis.discussion_metrics import accuracy_by_round
-from sottovoce.analysis.statistics import Share
+from sottovoce.analysis.statistics import Share, imported
 from sottovoce.core.any_types import JSONValue, Unimported, Untyped
-from sottovoce.core.errors import UsageError
 from sottovoce.core.text import shortened
 from sottovoce.nodes.hearing import heard_edges
 from sottovoce.runs.cost import hearings
@@ -51,8 +49,7 @@ Drawing = tuple[Unimported, str]
 """A figure, and the words under it."""
 
 
-@dataclass(frozen=True)
-class Plot:
+class Plot(NamedTuple):
     """A plot and the words under it."""
 
     svg: Markup
@@ -165,11 +162,7 @@ DRAWN: dict[str, Callable[[Mapping[str, Run], Sequence[Summary]], Drawing | None
 
 def drawing() -> tuple[Unimported, Unimported]:
     """Return an empty figure and its panel."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError("plots need the extra 'eval': pip install 'sottovoce[eval]'") from error
-    figure = Figure(figsize=SIZE, layout="constrained")
+    figure = imported("matplotlib.figure", "plots").Figure(figsize=SIZE, layout="constrained")
     return figure, figure.subplots()
 
 
