@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, combinations
 from statistics import fmean
 
@@ -158,21 +158,16 @@ def _nested(left: Content, right: Content, *, targets: bool = False) -> bool:
     return nested and (not targets or left.has_target_of(right))
 
 
-def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
-    """Return the difference over the common questions, with its two-sided test.
+def _tested(common: Mapping[tuple[str, str], Matched]) -> Iterable[Pair]:
+    """Yield the pairs of a comparison, with the differences over their common questions and two-sided tests.
 
-    `matched` must not be empty; its `right` scores are those of `run`. The smallest difference is computed at the
-    level of the first step of Holm's correction for a `family` of pairs, the strictest one.
+    The smallest difference is computed at the level of the first step of Holm's correction, the strictest one.
     """
-    difference = paired_test([matched.right[name] - before for name, before in matched.left.items()])
-    smallest = detectable(difference, ALPHA / family)
-    return Pair(run, against, difference.clusters, difference, family=family, smallest=smallest)
-
-
-def correct(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Return the pairs of a comparison with `corrected` set to Holm's p."""
-    corrected = holm([pair.difference.p for pair in pairs])
-    return tuple(replace(pair, corrected=p) for pair, p in zip(pairs, corrected, strict=True))
+    scores = {names: [of.right[name] - before for name, before in of.left.items()] for names, of in common.items()}
+    tests = {names: paired_test(differences) for names, differences in scores.items()}
+    corrected = holm([test.p for test in tests.values()])
+    for (names, test), p in zip(tests.items(), corrected, strict=True):
+        yield Pair(*names, test.clusters, test, p, len(common), detectable(test, ALPHA / len(common)))
 
 
 def points(part: float) -> str:
@@ -261,7 +256,7 @@ def compare(
     common = {names: scores for names, scores in matched.items() if scores.left and lossy.isdisjoint(names)}
     return Comparison(
         tuple(summaries.values()),
-        correct([paired(*names, scores, len(common)) for names, scores in common.items()]),
+        tuple(_tested(common)),
         (
             *notes,
             *(note for name, results in runs.items() for note in _left_out(name, results)),
