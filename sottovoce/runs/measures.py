@@ -56,9 +56,10 @@ def retrieval(question: Question, messages: Iterable[Message]) -> dict[str, floa
     matches = matched(ranking(looked_up), relevant)
     recalls = {f"recall@{k}": recall(matches, relevant, k) for k in RECALLS}
     names = {name for name in matches if name is not None}
+    ideal = sorted(relevant.values(), reverse=True)
     return {
         **recalls,
-        f"nDCG@{GAIN}": ndcg(matches, relevant, GAIN),
+        f"nDCG@{GAIN}": _gain([relevant[name] if name else 0 for name in matches]) / _gain(ideal),
         FOUND: float(bool(names)),
         ALL_FOUND: float(len(names) == len(relevant)),
     }
@@ -115,18 +116,13 @@ def recall(matches: Sequence[str | None], relevant: Mapping[str, int], k: int) -
     return sum(name is not None for name in matches[:k]) / len(relevant)
 
 
-def ndcg(matches: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
-    """Return the discounted gain of the first `k` over the largest possible one; gains are grades, as in trec_eval."""
-    best = sorted(relevant.values(), reverse=True)[:k]
-    return _gain([relevant[name] if name else 0 for name in matches[:k]]) / _gain(best)
-
-
 def _relevant(gold: Mapping[str, int]) -> dict[str, int]:
     return {bare(name): degree for name, degree in gold.items() if degree > 0}
 
 
-def _gain(degrees: Sequence[int]) -> float:
-    return sum(degree / log2(rank + 1) for rank, degree in enumerate(degrees, 1))
+def _gain(grades: Sequence[int]) -> float:
+    """Return the discounted gain of the first ranks; gains are grades, as in trec_eval."""
+    return sum(grade / log2(rank + 1) for rank, grade in enumerate(grades[:GAIN], 1))
 
 
 CLOSED = ("yes", "no", "noanswer")
