@@ -42,17 +42,11 @@ CODE = re.compile(r"`([^`]*)`")
 NUMBER = re.compile(r"(?:[-+<]? ?\d.*)?")
 """A cell of a column that is aligned to the right."""
 MINUS = re.compile(r"(?<![\w.])-(?=\d)")
-LATEX = {
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    **{
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "±": r"$\pm$",
-        "×": r"$\times$",
-    },
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
-}
+LATEX = str.maketrans(
+    {letter: f"\\{letter}" for letter in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$", "×": r"$\times$"}
+)
 
 
 @dataclass
@@ -206,10 +200,10 @@ def _latex(content: Findings) -> str:
 
 
 def _tex(text: str) -> str:
-    def plain(text: str) -> str:
-        return "".join(LATEX.get(letter, letter) for letter in text)
+    def code(text: str) -> str:
+        return rf"\texttt{{{text.translate(LATEX)}}}"
 
-    return _by_span(text, lambda code: rf"\texttt{{{plain(code)}}}", lambda words: MINUS.sub("$-$", plain(words)))
+    return _by_span(text, code, lambda words: MINUS.sub("$-$", words.translate(LATEX)))
 
 
 def _by_span(text: str, code: Callable[[str], str], plain: Callable[[str], str]) -> str:
