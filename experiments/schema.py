@@ -168,9 +168,8 @@ class Published(Keyed):
 
 
 def _by_metric(value: JSONValue, first: str) -> dict[str, JSON]:
-    if isinstance(value, Mapping) and "mean" not in value:
-        return {str(name): _figure(figure) for name, figure in value.items()}
-    return {first: _figure(value)}
+    figures = value if isinstance(value, Mapping) and "mean" not in value else {first: value}
+    return {str(name): _figure(figure) for name, figure in figures.items()}
 
 
 def _figure(value: JSONValue) -> JSON:
