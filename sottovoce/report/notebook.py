@@ -35,9 +35,7 @@ def html(result: object) -> str:
             folded += f"<details><summary>{title}</summary>{html(record)}</details>"
         return _drawn(_table(result.records)) + folded
     if isinstance(result, DiscussionRecord):
-        console = _console()
-        transcript.print_run(console, result)
-        return _exported(console)
+        return _drawn(result)
     if isinstance(result, Mapping):
         votes = [f"{vote['agent']}: {vote['answer'] or 'no answer'}" for vote in result.get("votes", [])]
         answer = Text(steady(result.get("answer") or "no answer"), "bold")
@@ -65,18 +63,13 @@ def _panel(message: Untyped) -> RenderableType:
     return transcript.panel(message if isinstance(message, Message) else Message.from_dict(message))
 
 
-def _console() -> ReadableConsole:
+def _drawn(*parts: RenderableType | DiscussionRecord) -> str:
     fixed = {"width": WIDTH, "force_terminal": True, "force_jupyter": False, "color_system": "truecolor"}
     plain = {"markup": False, "emoji": False, "highlight": False, "legacy_windows": False}
-    return ReadableConsole(file=StringIO(), record=True, **fixed, **plain)  # type: ignore[arg-type]  # one of each
-
-
-def _drawn(*parts: RenderableType) -> str:
-    console = _console()
+    console = ReadableConsole(file=StringIO(), record=True, **fixed, **plain)  # type: ignore[arg-type]  # one of each
     for part in parts:
-        console.print(part)
-    return _exported(console)
-
-
-def _exported(console: ReadableConsole) -> str:
+        if isinstance(part, DiscussionRecord):
+            transcript.print_run(console, part)
+        else:
+            console.print(part)
     return console.export_html(inline_styles=True, code_format=PAGE)
