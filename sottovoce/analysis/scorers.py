@@ -107,7 +107,6 @@ def as_float(text: str) -> float | None:
         return None
 
 
-NO_NUMBER = -99999.0
 CLOSE = 1e-5
 NUMBER_ANSWERS = (re.compile(r"Answer: (-?\d+\.\d+)"), re.compile(r"Answer: (-?\d+)"))
 LETTER_ANSWERS = (re.compile(r"Answer: (\w)"), re.compile(r"answer is \W?(\w)\b"))
@@ -131,7 +130,7 @@ def cipher_number_of(text: str) -> float:
     marked = next((match[1] for pattern in NUMBER_ANSWERS if (match := pattern.search(plain))), None)
     read = marked or number_in_braces(plain, ANY_BRACES) or (SIGNED.findall(plain) or [""])[-1]
     value = as_float(read)
-    return NO_NUMBER if value is None else value
+    return -99999.0 if value is None else value
 
 
 def cipher_option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
@@ -146,8 +145,6 @@ def cipher_letter_of(text: str) -> str:
 
 
 ALONE = re.compile(r"\b([A-D])\b")
-PROMPTED = "(X)"
-"""The placeholder of the prompt, which replies repeat."""
 
 
 def sde_integer(text: str) -> int | None:
@@ -160,7 +157,7 @@ def sde_integer(text: str) -> int | None:
 
 def sde_letter(text: str, choices: Sequence[str]) -> str | None:
     """Return the letter in parentheses, else that of the choice in the box, else the last standalone A to D."""
-    plain = text.replace(PROMPTED, "")
+    plain = text.replace("(X)", "")  # the placeholder of the prompt, which replies repeat
     if (marked := letter_in_parentheses(plain)) is not None:
         return marked
     boxed = extracted(plain, ("boxed{",))
@@ -269,14 +266,12 @@ def gold_of(question: Question) -> str:
     return str(question.get("printed_target") or behind or kinds.target_of(question) or "")
 
 
-LONGEST = 16
-"""Maximum number of tokens of a verdict."""
 Verdicts = Mapping[Key, bool]
 
 
 def judge_settings(model: str) -> Single:
     """Return the settings of the judge: greedy, replies constrained to yes or no."""
-    return Single(model=[model], temperature=[0], chain_of_thought=False, guide="on", max_tokens=LONGEST)
+    return Single(model=[model], temperature=[0], chain_of_thought=False, guide="on", max_tokens=16)
 
 
 def judge_questions(run: Run) -> list[Question]:

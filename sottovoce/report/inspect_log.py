@@ -22,8 +22,6 @@ from sottovoce.runs.cost import MODELS
 from sottovoce.runs.record import DiscussionRecord, Result
 from sottovoce.runs.run import Run
 
-VERSION = 2
-"""The version of Inspect's log format."""
 STATUS = {"done": "success", "stopped": "cancelled", "running": "started"}
 SCORER = "sottovoce"
 
@@ -45,7 +43,7 @@ def inspect_log(run: Run) -> str:
         if known
     ]
     log = {
-        "version": VERSION,
+        "version": 2,  # of the format
         "status": STATUS[run.status],
         "eval": _spec(run),
         "plan": {
