@@ -26,13 +26,11 @@ from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Observer, Run
 from sottovoce.runs.run_directory import run_name
-from sottovoce.runs.runner import check_failures, resumable_run, resume_command
+from sottovoce.runs.runner import check_failures, resumable_run, resume_command, run_all
 
 
 def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output) -> None:
     """Run the unfinished discussions of a run, and show it."""
-    from sottovoce.runs.runner import run_all
-
     console, alone = console_of(), len(run.records) == 1
     models = ", ".join(dict.fromkeys(settings.model))
     if why := unscored(run):

@@ -5,25 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from sottovoce.analysis.compare import mean_measures
+from sottovoce.analysis.discussion_metrics import observed, rates
+from sottovoce.analysis.scorers import ROUGE, SCORERS, agreements, judge_questions, judge_settings, raters, scored
 from sottovoce.analysis.statistics import check_installed, share
+from sottovoce.cli.run_screen import shown_row
 from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.core.files import check_no_link
 from sottovoce.core.text import counted, figure, one_line, say, shortened
 from sottovoce.core.trust import Trust
+from sottovoce.experiments.rows import baselines, with_pilots
+from sottovoce.experiments.runner import RowRunner
 from sottovoce.nodes.question import question_id
+from sottovoce.nodes.state import Decision
+from sottovoce.report.comparison import gathered
 from sottovoce.report.paper import Files, Findings, findings
 from sottovoce.report.tables import interval, share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import SAME_COMMAND, Currency, Limits, resumable
-from sottovoce.runs.run import JUDGED, judge_folders, judge_runs, load_run
-from sottovoce.runs.runner import Job
-
-if TYPE_CHECKING:
-    from sottovoce.nodes.state import Decision
-    from sottovoce.runs.record import DiscussionRecord
-    from sottovoce.runs.run import Run
+from sottovoce.runs.manifest import new_manifest
+from sottovoce.runs.measures import OF_RETRIEVAL
+from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.run import JUDGED, Run, judge_folders, judge_runs, load_run
+from sottovoce.runs.runner import Job, resume_run, start_run
+from sottovoce.runs.score import scored_again
 
 By = Literal["round", "agent", "model", "limit"]
 ALL: tuple[By | None, ...] = (None, "round", "agent", "model", "limit")
@@ -31,8 +38,6 @@ ALL: tuple[By | None, ...] = (None, "round", "agent", "model", "limit")
 
 def compare_runs(names: Sequence[str], against: str | None, files: Files, prices: Path | None = None) -> None:
     """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
-    from sottovoce.report.comparison import gathered
-
     runs = gathered(names).runs
     for run in runs.values():
         run.price(prices)
@@ -48,10 +53,6 @@ def show_findings(runs: Mapping[str, Run], content: Findings, files: Files) -> N
 
 def compare_matched(names: Sequence[str], by: Currency, trust: Trust, files: Files, prices: Path | None = None) -> None:
     """Run the unfinished baselines of a run, in folders beside it, and print the comparison of all three."""
-    from sottovoce.cli.run_screen import shown_row
-    from sottovoce.experiments.rows import baselines, with_pilots
-    from sottovoce.experiments.runner import RowRunner
-
     if len(names) > 1:
         raise UsageError(f"--matched compares one run with its baselines, and {len(names)} were named; give one")
     check_installed()
@@ -78,9 +79,6 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
     Scores follow: ours, EM, F1 and named of texts, those of the papers' programs, and of retrieval if gold passages are
     known.
     """
-    from sottovoce.analysis.discussion_metrics import observed, rates
-    from sottovoce.report.comparison import gathered
-
     for name, run in gathered(names).runs.items():
         discussions, scores = observed(run.records.values()), _score_cells(run)
         if not discussions and not scores:
@@ -100,10 +98,6 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
 
 
 def _score_cells(run: Run) -> list[list[str]]:
-    from sottovoce.analysis.compare import mean_measures
-    from sottovoce.analysis.scorers import ROUGE, SCORERS, scored
-    from sottovoce.runs.measures import OF_RETRIEVAL
-
     means = {**scored(run), **mean_measures(run.results())}  # of failed discussions too: their retrievals are known
     order = ("ours", "EM", "F1", "named", *SCORERS, ROUGE, *OF_RETRIEVAL)
     known = {name: means[name] for name in order if name in means}
@@ -112,8 +106,6 @@ def _score_cells(run: Run) -> list[list[str]]:
 
 def show_scores(name: str, trust: Trust) -> None:
     """Print the scores of a run as recorded and as this version reads its replies, and each answer that differs."""
-    from sottovoce.runs.score import scored_again
-
     run = load_run(run_directory.find_run(name))
     again, other = scored_again(run, trust)
     before, now = ({row[0]: row[1:] for row in _score_cells(each)} for each in (run, again))
@@ -153,11 +145,6 @@ def _answers(decision: Decision) -> dict[str, str]:
 
 def judge_run(name: str, model: str, limits: Limits) -> None:
     """Judge the answers of a run that a model has not judged yet; print shares of right answers and agreements."""
-    from sottovoce.analysis.scorers import agreements, judge_questions, judge_settings, raters
-    from sottovoce.cli.run_screen import shown_row
-    from sottovoce.runs.manifest import new_manifest
-    from sottovoce.runs.runner import resume_run, start_run
-
     check_installed()
     folder = run_directory.find_run(name)
     with resumable("all verdicts are kept"):
