@@ -45,10 +45,10 @@ class Block:
     """The prompts of its messages by place, if prompts are shown; each is right above its message."""
 
 
-def transcript(run: DiscussionRecord, *, prompts: bool = False) -> Iterator[Block]:
-    """Yield all blocks of a discussion; `prompts` adds the prompt of each message."""
+def transcript(run: DiscussionRecord) -> Iterator[Block]:
+    """Yield all blocks of a discussion."""
     yield introduction(run)
-    yield from rounds(run, prompts=prompts)
+    yield from rounds(run)
     yield conclusion(run)
 
 

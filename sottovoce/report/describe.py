@@ -18,8 +18,6 @@ from sottovoce.runs.record import DiscussionRecord
 
 DOES = {"summarise": "sums up", "select": "chooses evidence", "retrieve": "finds"}
 """Words for acts whose agents do other acts too."""
-
-
 NO_WORDS = "(no words)"
 """Shown in place of an empty message."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from textwrap import wrap
+from textwrap import fill
 from typing import Any
 
 from rich import box
@@ -51,14 +51,8 @@ def wrapped(line: str, width: int) -> str:
     """Return a line wrapped between words; continuation lines are indented like the text of the item or column."""
     before = HANGING.match(line)
     indent = before.end() if before else 0
-    parts = wrap(
-        line,
-        width,
-        subsequent_indent=" " * (indent if indent <= width * 2 / 3 else 0),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return "\n".join(parts)
+    hanging = " " * (indent if indent <= width * 2 / 3 else 0)
+    return fill(line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
 
 
 def _print_lines(text: str, console: Console) -> None:
@@ -114,9 +108,9 @@ def percent(part: float) -> str:
     return f"{part:.1%}"
 
 
-def p_value(p: float | None) -> str:
-    """Return a p value to three decimal places; empty for None."""
-    return "" if p is None else f"{p:.3f}" if p >= 0.001 else "< 0.001"
+def p_value(p: float) -> str:
+    """Return a p value to three decimal places."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 class ReadableConsole(Console):
