@@ -208,10 +208,8 @@ def symmetry(unrolled: Unrolled, models: Mapping[str, str] | None = None, *, lab
 def _related(unrolled: Unrolled, models: Mapping[str, str], *, prompts: bool, labelled: bool) -> Related:
     agents = unrolled.agents()
     at: dict[Call | None, tuple[str, int]] = {None: ("", 0)}  # the question and the decision belong to no agent
-    prompts_of, between = (
-        defaultdict[str, list[str]](list),
-        defaultdict[tuple[str, str], list[tuple[int, int, str]]](list),
-    )
+    prompts_of = defaultdict[str, list[str]](list)
+    between = defaultdict[tuple[str, str], list[tuple[int, int, str]]](list)
     for call in unrolled.calls:
         at[call] = call.agent, len(prompts_of[call.agent])
         prompts_of[call.agent].append(call.prompt if prompts else "")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sottovoce.analysis.compare import Comparison, Summary
 from sottovoce.core.any_types import JSON
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import UsageError, command
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.graphs import scheme
 from sottovoce.report import describe
@@ -27,7 +27,7 @@ from sottovoce.report.tables import share_cells
 from sottovoce.report.viewer import Tensors, Words, about_run, of_runs
 from sottovoce.runs.cost import BYTES
 from sottovoce.runs.run import Run
-from sottovoce.runs.runner import resume_command
+from sottovoce.runs.run_directory import run_name
 
 VERDICTS = 3
 """Maximum number of verdicts in the headline."""
@@ -40,7 +40,8 @@ def report(content: Gathered, *, force: bool = False) -> str:
         UsageError: no discussion has ended, or the extra `eval` is missing.
     """
     if not content.ended[0]:
-        resume = resume_command(next(iter(content.runs.values())))
+        folder = next(iter(content.runs.values())).folder
+        resume = command("runs", "resume", run_name(folder) if folder else "")  # without trust: it may be anybody's
         raise UsageError(f"nothing to report yet: no discussion of {', '.join(content.runs)} has ended; use {resume}")
     comparison, words = comparison_of(content.runs, content.against, force=force), Words()
     experiment, tensors = content.experiment, Tensors(words)
@@ -49,7 +50,6 @@ def report(content: Gathered, *, force: bool = False) -> str:
     carrying = [carried_table(experiment, rows)] if experiment and rows else []
     verdicts = sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes))
     discussions = [(row, embedded(items)) for row, items in of_runs(content.runs.values(), tensors)]
-    index = [row for row, _ in discussions]
     return page(
         live=False,
         title=f"Report of {', '.join(content.runs)}",
@@ -62,7 +62,7 @@ def report(content: Gathered, *, force: bool = False) -> str:
         plots=plots(content.runs, comparison.runs),
         runs=list(content.runs),
         listed=[about_run(name, run.manifest, run.status) for name, run in content.runs.items()],
-        index=index,
+        index=[row for row, _ in discussions],
         discussions=[items for _, items in discussions],  # each is JSON of its own, parsed when it is shown
         words=words.texts,
         cards={name: card(run) for name, run in content.runs.items()},

@@ -95,9 +95,7 @@ def panel(message: Message) -> Panel:
 
 def titled(title: str, text: Text, footer: str = "", folded: str = "") -> Panel:
     """Return a text in a panel under a title, with a line of folded thoughts above it."""
-    above, below = (
-        [Text(line, style=style)] if line else [] for line, style in ((folded, "dim italic"), (footer, "dim"))
-    )
+    above, below = [Text(folded, style="dim italic")] if folded else [], [Text(footer, style="dim")] if footer else []
     body = Group(*above, text, *below) if above or below else text
     return Panel(body, title=Text(title), title_align="left", box=box.ROUNDED, border_style="dim")
 
