@@ -22,7 +22,7 @@ from sottovoce.core.trust import TRUST_PATHS, Trust
 from sottovoce.core.validation import Checked
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import Currency, Limits
-from sottovoce.runs.run_directory import LOG, last_line
+from sottovoce.runs.run_directory import LOG, altered, last_line
 
 if TYPE_CHECKING:
     from sottovoce.runs.run import Run
@@ -161,7 +161,7 @@ def list_() -> None:
             summary = _summary(folder)
         except (RecordError, OSError) as error:
             summary = str(error)
-        say(f"{folder.name}  {one_line(summary)}; {amount(size)}")
+        say(one_line(f"{folder.name}  {summary}; {amount(size)}"))
     for file in sorted(run_directory.runs_folder().glob(f"*/{EXPERIMENT}")):
         rows = sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
         say(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
@@ -185,10 +185,11 @@ def _summary(folder: Path) -> str:
         last = None
     if isinstance(last, ClosingLine) and last.counts is not None:
         manifest, counts, status = read_manifest(folder), last.counts, str(last.line)
+        notes = [*manifest.missing(), *altered(folder)]
     else:
         run = load_run(folder)  # it is still running, or was killed
-        manifest, counts, status = run.manifest, run.counts, str(run.status)
-    return "; ".join([f"{status:8} {title(manifest, counts.discussions)}: {outcome(counts)}", *manifest.missing()])
+        manifest, counts, status, notes = run.manifest, run.counts, str(run.status), run.notes
+    return "; ".join([f"{status:8} {title(manifest, counts.discussions)}: {outcome(counts)}", *notes])
 
 
 @commands.add(ShowOptions)

@@ -6,7 +6,7 @@ the version up. A run is read when it is first shown; one that is running, at on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Lock, Thread
@@ -17,9 +17,8 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import SottovoceError, UsageError, nearest
-from sottovoce.core.files import bytes_of, opened
 from sottovoce.core.text import one_line
-from sottovoce.core.validation import Checked, shown
+from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_files import check
 from sottovoce.datasets.question_source import dealt_documents
 from sottovoce.graphs import SCHEMES, scheme
@@ -29,8 +28,7 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import kind_of
 from sottovoce.report.viewer import Tensors, Words, about_run, items, row
 from sottovoce.runs import run_directory
-from sottovoce.runs.log import Key, damaged
-from sottovoce.runs.log import check as check_line
+from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run, load_run, read_manifest
@@ -57,46 +55,20 @@ class Listed:
         """Take what the page shows of it."""
         self.folder, self.about, self.version = folder, about, 0
         self.run: Run | None = None
-        self._store: PayloadStore | None = None  # messages find their payloads while it is open
-        self._end = 0
+        self.seen: tuple[int, int] | None = None
+        """Size and time of its log when it was read or refused; until they change, it is not read again."""
+        self.reading = Lock()
+        self.store: PayloadStore | None = None  # messages find their payloads while it is open
 
-    def read(self, run: Run) -> None:
-        """Take the run, read by `load_run`."""
-        lines = bytes_of(self.folder / LOG).splitlines(keepends=True)
-        self.run, self._store, self._end = run, run.store(), sum(map(len, lines[: run.lines]))
-
-    def grow(self) -> set[Key]:
-        """Apply the lines that were written since; return the discussions that changed.
-
-        Raises:
-            OSError: the log is gone.
-            RecordError: one of the lines is damaged.
-        """
-        assert self.run is not None, "it was read"
-        with opened(self.folder / LOG) as file:
-            file.seek(self._end)
-            lines = [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
-        changed = {key for line in lines for key in self._apply(self.run, line)}
-        if not lines and self.run.status == "running" and not in_use(self.folder):  # its process was killed
-            changed = {key for key, record in self.run.records.items() if record.status == "running"}
-            self.run.status = "stopped"
-            self.run.close()
-        return changed
-
-    def _apply(self, run: Run, data: bytes) -> list[Key]:
-        try:
-            line = check_line(data)
-            if why := run.misfit(line):
-                raise ValueError(why)
-            run.apply(line)
-        except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
-            raise damaged(self.folder, run.lines + 1, shown(str(error))) from error
-        self._end, run.lines = self._end + len(data), run.lines + 1
-        return [line.of] if hasattr(line, "of") else []
+    def changed(self) -> bool:
+        """Return whether its log changed since this was asked last. Raises an OSError if the log is gone."""
+        log, seen = (self.folder / LOG).stat(), self.seen
+        self.seen = log.st_size, log.st_mtime_ns
+        return self.seen != seen
 
 
 class Live:
-    """The runs of one live page, for one reader; requests come from several threads."""
+    """The runs of one live page; requests come from several threads, none of which waits for another that reads a log."""
 
     def __init__(self, names: Sequence[str]) -> None:
         """List these runs, or without names all saved ones and those that start meanwhile.
@@ -106,53 +78,62 @@ class Live:
         """
         self.version, self.runs, self.rows = 0, list[Listed](), list[JSON]()
         self.words = Words()
-        self._tensors, self._lock, self._busy = Tensors(self.words), Lock(), Lock()
+        self._tensors, self._lock, self._naming, self._busy = Tensors(self.words), Lock(), Lock(), Lock()
         self._discussions, self._numbers = list[tuple[int, Key]](), dict[tuple[int, Key], int]()
-        self._all = not names
+        self._folders: Callable[[], list[Path]] = list if names else run_directory.saved_runs
         if names:
             from sottovoce.report.comparison import gathered  # late: statistics take seconds
 
             for name, run in reversed(gathered(names).runs.items()):  # the page shows the last one first
                 assert run.folder is not None, "read from there"
                 self.runs.append(Listed(run.folder, _about(name, run)))
-                self._read(len(self.runs) - 1, run)
-        else:
-            for folder in run_directory.saved_runs():
-                self.runs.append(Listed(folder, _unread(folder)))
-            for number, listed in enumerate(self.runs):
-                if listed.about["status"] == "running" or number == len(self.runs) - 1:
-                    with suppress(SottovoceError):  # its row says that it is damaged
-                        self._read(number, load_run(listed.folder))
+                self._take(len(self.runs) - 1, run)
+        self._list(self._folders())
+        for listed in self.runs[:-1]:  # those that are over are read when they are opened, or change
+            with suppress(OSError):
+                listed.changed() if listed.about["status"] != "running" else None
 
     def changes(self, since: int) -> JSON:
-        """Read on in the logs, and return what changed after a version: rows of runs, and rows of discussions."""
+        """Return what changed after a version: rows of runs, and rows of discussions."""
         with self._lock:
-            self._follow()
             runs = [[number, each.about] for number, each in enumerate(self.runs) if each.version > since]
             rows = [[number, each] for number, each in enumerate(self.rows) if each["v"] > since]
             return {"version": self.version, "runs": runs, "rows": rows}
 
+    def follow(self) -> None:
+        """List new runs, and read what changed; a run that another thread reads is left to it."""
+        self._list(self._folders())
+        for number, listed in enumerate(self.runs):
+            if listed.reading.acquire(blocking=False):
+                try:
+                    self._look(number, listed)
+                except (OSError, SottovoceError) as error:
+                    gone = isinstance(error, OSError)
+                    why = {"status": "gone"} if gone else {"status": "damaged", "about": one_line(str(error))}
+                    with self._lock:
+                        self._announce(number, {**listed.about, **why})
+                finally:
+                    listed.reading.release()
+
     def open(self, number: int) -> None:
         """Read a run whose discussions are to be shown. Errors: see `load_run`."""
-        with self._lock:
+        with self.runs[number].reading:
             if self.runs[number].run is None:
-                self._read(number, load_run(self.runs[number].folder))
+                self._take(number, load_run(self.runs[number].folder))
 
     def discussion(self, number: int, words: int) -> JSON:
         """Return a discussion: its row, its items, and the words that a page which has `words` of them lacks."""
-        with self._lock:
+        row = self.rows[number]  # first: the items may be newer
+        with self._naming:
             self.words.learn(self._read_run(self._discussions[number][0]).manifest)
             listed = items(self._record(number), self._tensors)
-            return {"row": self.rows[number], "items": listed, "words": [words, self.words.texts[words:]]}
+            return {"row": row, "items": listed, "words": [words, self.words.texts[words:]]}
 
     def search(self, words: str) -> list[int]:
         """Return the discussions in which a text occurs."""
-        with self._lock:
-            return [number for number in range(len(self.rows)) if self._contains(number, words.lower())]
-
-    def _contains(self, number: int, words: str) -> bool:
-        said = items(self._record(number), None)
-        return any(words in item["text"].lower() or words in item.get("answer", "").lower() for item in said)
+        listed = ((number, items(self._record(number), None)) for number in range(len(self.rows)))
+        texts = ((number, [each["text"], each.get("answer", "")]) for number, said in listed for each in said)
+        return [*dict.fromkeys(number for number, both in texts if words.lower() in "\n".join(both).lower())]
 
     def _record(self, number: int) -> DiscussionRecord:
         run, key = self._discussions[number]
@@ -163,52 +144,55 @@ class Live:
         assert run is not None, "its discussions have numbers"
         return run
 
-    def _read(self, number: int, run: Run) -> None:
-        self.runs[number].read(run)
-        for key in run.records:
-            self._change(number, key)
-        self._announce(number, _about(self.runs[number].about["name"], run))
-
-    def _change(self, number: int, key: Key) -> None:
-        """Give a discussion its row; one that nobody has begun gets none yet."""
-        record, at = self._read_run(number).records[key], self._numbers.get((number, key))
-        if at is None and record.status == "waiting" and not record.messages:
+    def _look(self, number: int, listed: Listed) -> None:
+        changed, run = listed.changed(), listed.run
+        if changed and run is None:
+            self._take(number, load_run(listed.folder))
+        elif run is None:
             return
-        self.version += 1
-        if at is None:
-            at = self._numbers[number, key] = len(self.rows)
-            self._discussions.append((number, key))
-            self.rows.append({})
-        self.rows[at] = {**row(record, number, len(items(record, None))), "v": self.version}
+        elif changed:
+            self._change(number, run.read_on())
+        elif run.status == "running" and not in_use(listed.folder):  # its process was killed
+            keys = [key for key, record in run.records.items() if record.status == "running"]
+            run.status = "stopped"
+            run.close()
+            self._change(number, keys)
+
+    def _take(self, number: int, run: Run) -> None:
+        self.runs[number].run, self.runs[number].store = run, run.store()
+        self._change(number, run.records)
+
+    def _change(self, number: int, keys: Iterable[Key]) -> None:
+        """Give discussions and their run new rows; a discussion that nobody has begun gets none yet."""
+        run = self._read_run(number)
+        records = {key: run.records[key] for key in keys}
+        rows = {
+            key: row(record, number, len(items(record, None)))
+            for key, record in records.items()
+            if record.status != "waiting" or record.messages or (number, key) in self._numbers
+        }
+        with self._lock:
+            for key, each in rows.items():
+                self.version += 1
+                at = self._numbers.setdefault((number, key), len(self.rows))
+                if at == len(self.rows):
+                    self._discussions.append((number, key))
+                    self.rows.append({})
+                self.rows[at] = {**each, "v": self.version}
+            self._announce(number, _about(self.runs[number].about["name"], run))
 
     def _announce(self, number: int, about: JSON) -> None:
         if about != self.runs[number].about or not self.runs[number].version:
             self.version += 1
             self.runs[number].about, self.runs[number].version = about, self.version
 
-    def _follow(self) -> None:
-        known = {listed.folder for listed in self.runs}
-        for folder in run_directory.saved_runs() if self._all else ():
-            if folder not in known:
-                with suppress(SottovoceError):  # its first lines are still being written
-                    self._add(folder)
-        for number, listed in enumerate(self.runs):
-            if listed.run is None:
-                continue
-            try:
-                for key in listed.grow():
-                    self._change(number, key)
-                self._announce(number, _about(listed.about["name"], listed.run))
-            except (OSError, SottovoceError) as error:
-                self._announce(number, {**listed.about, "status": "gone" if isinstance(error, OSError) else "damaged"})
-
-    def _add(self, folder: Path) -> int:
-        if (number := next((n for n, listed in enumerate(self.runs) if listed.folder == folder), None)) is not None:
-            return number
-        run = load_run(folder)
-        self.runs.append(Listed(folder, _about(folder.name, run)))
-        self._read(len(self.runs) - 1, run)
-        return len(self.runs) - 1
+    def _list(self, folders: Iterable[Path]) -> None:
+        """List the runs that are not listed yet, by their first and last lines."""
+        with self._lock:
+            known = {listed.folder for listed in self.runs}
+            for folder in (folder for folder in folders if folder not in known):
+                self.runs.append(Listed(folder, _unread(folder)))
+                self._announce(len(self.runs) - 1, self.runs[-1].about)
 
     # Runs that the page starts
 
@@ -247,8 +231,9 @@ class Live:
             unless_started.callback(self._busy.release)
             run = start_run(new_manifest(record.name, settings, [question]), [question])  # it loads the model
             assert run.folder is not None, "made there"
-            with self._lock:
-                number = self._add(run.folder)
+            self._list([run.folder])
+            number = next(number for number, listed in enumerate(self.runs) if listed.folder == run.folder)
+            self.open(number)
             Thread(target=self._run, args=(number, run, settings), daemon=True).start()
             unless_started.pop_all()  # the thread releases it
         return number
@@ -267,7 +252,7 @@ class Live:
 
 
 def _about(name: str, run: Run) -> JSON:
-    return about_run(name, run.manifest, run.status)
+    return about_run(name, run.manifest, run.status, *run.notes)
 
 
 def _unread(folder: Path) -> JSON:

@@ -116,6 +116,7 @@ class _Answers:
 
     async def _changes(self, since: int) -> AsyncIterator[str]:
         while not self._ends():
+            await run_in_threadpool(self._live.follow)
             now = await run_in_threadpool(self._live.changes, since)
             if now["version"] > since:
                 since = now["version"]

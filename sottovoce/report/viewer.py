@@ -175,10 +175,10 @@ def _when(message: Message) -> str:
     return f"round {message.round + 1}{again}, {one_line(message.act)}"
 
 
-def about_run(name: str, head: RunManifest, status: str) -> JSON:
+def about_run(name: str, head: RunManifest, status: str, *notes: str) -> JSON:
     """Return the entry of a run in the list of runs."""
     models = ", ".join(dict.fromkeys(head.settings["model"]))
-    title = [scheme(head.scheme).command, *blocks.channel(head.settings), models]
+    title = [scheme(head.scheme).command, *blocks.channel(head.settings), models, *map(one_line, notes)]
     return {"name": name, "about": " · ".join(title), "status": status}
 
 

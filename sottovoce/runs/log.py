@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -53,7 +53,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.retrievers.pool import Origin
 from sottovoce.runs.manifest import FORMAT, VERSION, RunManifest
-from sottovoce.runs.run_directory import LOG, REPAIR, without_surrogates
+from sottovoce.runs.run_directory import LOG, REPAIR, first_line, lines_of, without_surrogates
 
 ENCODER = json.JSONEncoder(separators=(",", ":"))
 MOST_PLACES = 1_000_000
@@ -331,23 +331,29 @@ def check(data: bytes) -> Line:
     return line
 
 
-def checked(lines: Sequence[JSON], folder: Path) -> Iterator[tuple[int, Line]]:
-    """Yield the lines of a log by their types, with their numbers from 1.
+def checked(folder: Path) -> Iterator[tuple[JSON, Line]]:
+    """Yield the lines of a log, unchecked and by their types.
 
     Raises:
         RecordError: a line is damaged, another version wrote the log, or a kind of answer is not installed.
     """
-    check_version(lines, folder)
-    for number, line in enumerate(lines, 1):
-        try:
-            checked_line = check(encoded(line))
-            if isinstance(checked_line, RunLine) != (number == 1):
-                raise ValueError(f"its kind is {line['line']!r}: expected 'run' in the first line, and only there")
-        except ValueError as error:
-            if isinstance(error.__cause__, NotInstalled):
-                raise lacking(folder, RunManifest.model_validate(lines[0]), error.__cause__) from error
-            raise damaged(folder, number, str(error)) from error
-        yield number, checked_line
+    first = first_line(folder)
+    check_version(first, folder)
+    for number, (data, line) in enumerate(lines_of(folder), 1):
+        yield line, checked_line(data, number, folder, first)
+
+
+def checked_line(data: bytes, number: int, folder: Path, first: JSON | RunManifest) -> Line:
+    """Return a line of a log by its type; `first` is the run's first line. Errors: see `checked`."""
+    try:
+        line = check(data)
+        if isinstance(line, RunLine) != (number == 1):
+            raise ValueError(f"its kind is {line.line!r}: expected 'run' in the first line, and only there")
+    except ValueError as error:
+        if isinstance(error.__cause__, NotInstalled):
+            raise lacking(folder, RunManifest.model_validate(first), error.__cause__) from error
+        raise damaged(folder, number, str(error)) from error
+    return line
 
 
 def damaged(folder: Path, number: int, why: str) -> RecordError:
@@ -364,13 +370,12 @@ def lacking(folder: Path, manifest: RunManifest, error: NotInstalled) -> RecordE
     )
 
 
-def check_version(lines: Sequence[JSON], folder: Path) -> None:
+def check_version(about: JSON, folder: Path) -> None:
     """Check that the first line is of a run, and of this version of the format.
 
     Raises:
         RecordError: it is not.
     """
-    about = lines[0] if lines else {}
     if about.get("format") != FORMAT:
         raise RecordError(
             f"{str(folder / LOG)!r} is not a run: its format is {about.get('format')!r}; expected {FORMAT!r}"

@@ -17,7 +17,7 @@ from sottovoce.core.files import bytes_of
 from sottovoce.runs import run_directory
 from sottovoce.runs.log import checked
 from sottovoce.runs.run import PAYLOADS
-from sottovoce.runs.run_directory import LOG, in_use, read
+from sottovoce.runs.run_directory import LOG, in_use
 
 Named = dict[str, list[str]]
 """The messages that name a payload, in words, by its sha256."""
@@ -73,9 +73,7 @@ def _of_run(folder: Path, checkpoints: Sequence[str]) -> Place:
         place.keep_reason = f"{str(link)!r} is a link, and may lead to the payloads of another run"
         return place
     try:
-        lines, _, _ = read(folder)
-        for _ in checked(lines, folder):  # a damaged log may need other payloads
-            pass
+        lines = [line for line, _ in checked(folder)]  # a damaged log may need other payloads
         place.named = collected((each for line in lines for each in _digests_in(line)), folder.name)
         place.keep_reason = "it is running" if in_use(folder) else ""
     except RecordError as error:

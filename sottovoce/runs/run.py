@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError, StepError, UsageError, command
-from sottovoce.core.files import bytes_of, opened
+from sottovoce.core.files import bytes_of
 from sottovoce.core.validation import first_wrong, shown
 from sottovoce.nodes.question import Question, content_of, question_id, same_questions
 from sottovoce.prompts import kinds
@@ -41,16 +41,17 @@ from sottovoce.runs.log import (
     QuestionLine,
     ResumedLine,
     RunLine,
+    StepLine,
     check,
     check_version,
-    checked,
+    checked_line,
     damaged,
     encoded,
     lacking,
 )
 from sottovoce.runs.manifest import RunManifest, wrong_settings
 from sottovoce.runs.record import COLUMNS, DiscussionRecord, Result, Results, abstains
-from sottovoce.runs.run_directory import LOG, Log, in_use, parsed, read
+from sottovoce.runs.run_directory import ALTERED, LOG, REPAIR, Log, altered, first_line, in_use, lines_of
 
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
@@ -79,8 +80,8 @@ class Run:
         """The reason why it was stopped."""
         self._log: Log | None = None
         self._own_payloads = False
-        self.lines = 0
-        """Number of lines of the log that it was read from."""
+        self.lines = self.size = 0
+        """Number and bytes of the lines of the log that it was read from."""
         for question in questions:
             self._add_question(question)
 
@@ -153,6 +154,31 @@ class Run:
             case _:
                 self.records[line.of].apply(line)
 
+    def read_on(self) -> set[Key]:
+        """Apply the lines that its log got since it was read last; return the discussions that changed.
+
+        Raises:
+            RecordError: there is no log, or a line is damaged, or contradicts those before it.
+        """
+        assert self.folder is not None, "read from a folder"
+        changed, notes = set[Key](), list[str]()
+        for data, _ in lines_of(self.folder, self.lines, self.size):
+            line = checked_line(data, self.lines + 1, self.folder, self.manifest)
+            if why := self.misfit(line):
+                raise damaged(self.folder, self.lines + 1, why)
+            if isinstance(line, StepLine) and (line.task in (said := self.records[line.of]).steps or said.decision):
+                notes = [f"{ALTERED}: step {shown(line.task)} of {shown(line.of)} occurs twice; {REPAIR}"]
+            try:
+                self.apply(line)
+            except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
+                why = f"it does not fit the lines before it ({shown(str(error))})"
+                raise damaged(self.folder, self.lines + 1, why) from error
+            self.lines, self.size = self.lines + 1, self.size + len(data)
+            changed |= {line.of} if hasattr(line, "of") else set()
+        closed = self.status != "running" and altered(self.folder)
+        self.notes = [*dict.fromkeys([*self.notes, *(closed or notes)])]
+        return changed
+
     def _add_question(self, question: Question) -> None:
         for seed in self.manifest.seeds:
             key = (question_id(question), seed)
@@ -209,14 +235,13 @@ class Run:
             RecordError: another process continued the run since it was read.
         """
         assert self.folder is not None, "read from a folder"
-        self._log = Log(self.folder)
+        self._log, lines = Log(self.folder), self.lines
         LOGGER.info("resuming the run in %s", self.folder)
-        lines, sound, cut = read(self.folder)
-        if len(lines) != self.lines:
+        self.read_on()
+        if self.lines != lines:
             self.close()
             raise RecordError(f"run {str(self.folder)!r} was continued by another process meanwhile; try again")
-        if cut:
-            self._log.cut(sound)
+        self._log.cut(self.size)
         self.status = "running"
 
     def sync(self) -> None:
@@ -360,17 +385,10 @@ def load_run(folder: Path | str) -> Run:
     folder = Path(folder)
     manifest = read_manifest(folder)  # first: lines of another version may look damaged
     written = in_use(folder)  # before it is read: its writer may end meanwhile
-    lines, _, cut = read(folder)
     run = Run(manifest, folder=folder)
-    run.lines = len(lines)
-    for number, line in checked(lines, folder):
-        if why := run.misfit(line):
-            raise damaged(folder, number, why)
-        try:
-            run.apply(line)
-        except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
-            raise damaged(folder, number, f"it does not fit the lines before it ({shown(str(error))})") from error
     run.notes += manifest.missing()
+    run.read_on()
+    cut = (folder / LOG).stat().st_size - run.size
     if (cut or run.status == "running") and not (written or in_use(folder)):
         if cut:
             run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it recorded is run again")
@@ -396,12 +414,8 @@ def judge_folders(folder: Path) -> Iterator[Path]:
 
 def read_manifest(folder: Path) -> RunManifest:
     """Return the manifest of a run, without the rest of its log. Errors: see `load_run`."""
-    try:
-        with opened(folder / LOG) as file:
-            first = parsed(file.readline())
-    except OSError as error:
-        raise RecordError(f"{str(folder)!r} contains no run: {LOG} cannot be read ({error.strerror})") from error
-    check_version([first or {}], folder)
+    first = first_line(folder)
+    check_version(first, folder)
     try:  # not from the checked line: names of files that are not text are as they were written
         manifest = RunManifest.model_validate(first)
         why = wrong_settings(manifest.scheme, manifest.settings)

@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -25,12 +25,14 @@ from sottovoce.core.files import RUN, bytes_of, check_no_link, missing, opened, 
 LOG = RUN
 LOCK = "lock"
 REPAIR = "restore the log from a copy, or run its questions again"
-END = 4096
-"""Largest size of a log's last line, in bytes."""
+ALTERED = "lines of the log were lost, doubled or changed"
+LONGEST, END = 1 << 28, 4096
+"""Largest sizes of a log's lines and of its last line, in bytes."""
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 """A surrogate (half of a character), escaped."""
 RESUMED = b'{"line":"resumed"}\n'
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 class Log:
     """The log of a run, open for writing; one process at a time."""
@@ -117,28 +119,23 @@ def in_use(folder: Path) -> bool:
         return False
 
 
-def read(folder: Path) -> tuple[list[JSON], int, int]:
-    """Return the lines of a log, unchecked, their size in bytes, and the size of an incomplete line after them.
+def lines_of(folder: Path, number: int = 0, at: int = 0) -> Iterator[tuple[bytes, JSON]]:
+    """Yield the lines of a log behind `number` lines of `at` bytes, raw and unchecked, without an incomplete last one.
 
     Raises:
         RecordError: there is no log, or a line is not JSON.
     """
     path = folder / LOG
     try:
-        data = bytes_of(path)
+        with opened(path) as file:
+            file.seek(at)
+            while line := parsed(data := file.readline(LONGEST)):
+                number += 1
+                yield data, line
+            if data.endswith(b"\n") and file.read(1):
+                raise RecordError(f"run {str(path)!r} is damaged: line {number + 1} is not a line of a log; {REPAIR}")
     except OSError as error:
         raise RecordError(f"{str(folder)!r} contains no run: {LOG} cannot be read ({error.strerror})") from error
-    lines, sound = list[JSON](), 0
-    for number, line in enumerate(data.splitlines(keepends=True), 1):
-        # The first line may name files whose bytes are not text.
-        parsed_line = parsed(without_surrogates(line) if lines else line)
-        if parsed_line is None:
-            if sound + len(line) < len(data):
-                raise RecordError(f"run {str(path)!r} is damaged: line {number} is not a line of a log; {REPAIR}")
-            break
-        lines.append(parsed_line)
-        sound += len(line)
-    return lines, sound, len(data) - sound
 
 
 def without_surrogates(line: bytes) -> bytes:
@@ -154,12 +151,26 @@ def without_surrogates(line: bytes) -> bytes:
     return text.encode() + (b"\n" if line.endswith(b"\n") else b"")
 
 
+def first_line(folder: Path) -> JSON:
+    """Return the first line of a log without reading the rest; {} if it is incomplete. Errors: see `lines_of`."""
+    return next((line for _, line in lines_of(folder)), {})
+
+
 def last_line(folder: Path) -> JSON:
     """Return the last line of a log without reading the rest; {} if it is incomplete or too long, or cannot be read."""
     with suppress(OSError), opened(folder / LOG) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - END))
         return parsed((file.read().splitlines(keepends=True) or [b""])[-1]) or {}
     return {}
+
+
+def altered(folder: Path) -> list[str]:
+    """Return a note if lines before a log's last digest were lost, doubled or changed. Raises an OSError."""
+    data = bytes_of(folder / LOG)
+    at = 1 + max(data.rfind(b'\n{"line":"' + end) for end in (b"done", b"stopped"))
+    closing = parsed(data[at:].partition(b"\n")[0] + b"\n") or {}
+    digest = hashlib.sha256(memoryview(data)[:at]).hexdigest()
+    return [] if closing.get("digest") in (None, digest) else [f"{ALTERED} (its digest does not match); {REPAIR}"]
 
 
 def parsed(line: bytes) -> JSON | None:
@@ -212,9 +223,11 @@ def find_run(name: str, *, over: bool = True) -> Path:
         raise RecordError(f"{name!r} is not a run but contains some: {names}; name one of them: {str(rows[0])!r}")
     if name == "latest" and folders:
         for folder in reversed(folders):
-            if over or (last_line(folder).get("line") != "done" and not in_use(folder)):
-                return folder
-        raise RecordError(f"no run in {str(runs_folder())!r} can be resumed: each is over or in use; name a folder")
+            with suppress(RecordError):  # it is no run
+                if first_line(folder) and (over or (last_line(folder).get("line") != "done" and not in_use(folder))):
+                    return folder
+        why = "shown: each is unreadable" if over else "resumed: each is over, in use or unreadable"
+        raise RecordError(f"no run in {str(runs_folder())!r} can be {why}; name a folder")
     matches = [folder for folder in folders if folder.name.startswith(name)]
     if len(matches) == 1:
         return matches[0]

@@ -23,7 +23,6 @@ from sottovoce.runs.discussion import DISCUSSION, Graph, StepReader, recorded
 from sottovoce.runs.log import AgainLine, Count, Decided, Key, Line, StepLine, check, checked, encoded
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
-from sottovoce.runs.run_directory import read
 
 
 class _OtherStep(SottovoceError):
@@ -86,7 +85,7 @@ def scored_again(run: Run, trust: Trust = NO_TRUST) -> tuple[Run, Mapping[Key, s
     usual = type(settings)()
     models = {name: getattr(usual, name) for name in settings.of_models()}  # nobody opens them
     trust.check_paths(settings.model_copy(update=models), "the run", run.folder.parent)
-    lines = [line for _, line in checked(read(run.folder)[0], run.folder)]
+    lines = [line for _, line in checked(run.folder)]
     steps: dict[Key, dict[str, StepLine]] = {}  # the last ones, by name
     for line in lines:
         if isinstance(line, AgainLine):

@@ -16,7 +16,7 @@ from sottovoce.core.files import bytes_of
 from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import digest
 from sottovoce.runs.run import PAYLOADS, Run
-from sottovoce.runs.run_directory import LOG, read
+from sottovoce.runs.run_directory import LOG, lines_of
 
 CLOSING = ("done", "stopped")
 BROKEN = ("again", "failed", "resumed", "stopped")  # payloads that no message names may be left
@@ -75,7 +75,7 @@ def _shown(value: JSONValue) -> str:
 def check_log(run: Run) -> Iterator[Finding]:
     """Check the log's lines against each other, and the payload files against the messages."""
     assert run.folder is not None, "read from a folder"
-    lines = read(run.folder)[0]
+    lines = [line for _, line in lines_of(run.folder)]
     yield from _order(lines)
     before = hashlib.sha256()
     data = bytes_of(run.folder / LOG).splitlines(keepends=True)

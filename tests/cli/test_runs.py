@@ -88,6 +88,39 @@ def test_a_run_resumes_after_a_limit(call: Call, models: Models, asked: Path, tm
     assert saved_runs() == ([] if saved else [folder])
 
 
+def test_a_bad_neighbour_is_one_row_and_ends_no_command(call: Call, models: Models) -> None:
+    call("debate", "2 + 2?", "--model", models.tiny, *FEW)
+    good, bad = saved_runs()[0], [saved_runs()[0].with_name(f"9{n}") for n in range(3)]
+    for folder in bad:
+        folder.mkdir()
+    (bad[0] / LOG).mkdir()
+    os.mkfifo(bad[1] / LOG)
+    (bad[2] / LOG).write_text("nothing\n{}\n")
+
+    rows = call("runs", "list").out.splitlines()
+
+    assert [row.split()[0] for row in rows[:4]] == [good.name, *(folder.name for folder in bad)]
+    why = ["Is a directory", "it is a pipe", "line 1 is not a line of a log"]
+    assert all(text in row for text, row in zip(why, rows[1:4], strict=True))
+    assert call("runs", "show", "latest").out == call("runs", "show", good.name).out != ""
+    assert "each is over, in use or unreadable" in refused(call, FAILED, "runs", "resume")
+
+
+@pytest.mark.parametrize(("times", "ended"), [(0, True), (2, True), (2, False)])
+def test_a_log_that_lost_or_doubled_a_line_says_so_where_it_is_shown(
+    call: Call, models: Models, asked: Path, times: int, ended: bool
+) -> None:
+    call("debate", "--questions", asked, "--model", models.tiny, *FEW)
+    log = saved_runs()[0] / LOG
+    lines = log.read_bytes().splitlines(keepends=True)[: None if ended else -1]
+    at = next(n for n, line in enumerate(lines) if b'"task":"4/' in line)
+
+    log.write_bytes(b"".join([*lines[:at], *[lines[at]] * times, *lines[at + 1 :]]))
+
+    for command in (("runs", "list"), ("runs", "show", "latest")):
+        assert "lines of the log were lost, doubled or changed" in call(*command).out
+
+
 def test_what_is_over_is_not_resumed(call: Call, models: Models) -> None:
     same = ("debate", "2 + 2?", "--model", models.tiny, *FEW)
     call(*same)
@@ -95,7 +128,7 @@ def test_what_is_over_is_not_resumed(call: Call, models: Models) -> None:
     line, none = refused(call, USAGE, "runs", "resume", saved_runs()[0]), refused(call, FAILED, "runs", "resume")
 
     assert line.endswith(f"is over; `sottovoce runs show {saved_runs()[0].name}` shows it")
-    assert "can be resumed: each is over or in use; name a folder" in none
+    assert "can be resumed: each is over, in use or unreadable; name a folder" in none
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "markdown", "inspect"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -130,6 +131,53 @@ def test_a_form_asks_for_names_that_are_offered(asked: dict[str, Any], why: str,
     with pytest.raises(SottovoceError, match=why):
         Live([]).start(Request(**{**FORM, **asked}))
     assert not [*runs.iterdir()]
+
+
+# What it reads
+
+
+def test_a_damaged_run_is_a_row_that_is_read_again_only_when_its_log_changes(run: Path, runs: Path) -> None:
+    # Seen: it was read twice a second for each reader, and no answer came meanwhile.
+    live, sound, log = Live([]), (run / LOG).read_bytes(), prepared(runs / "damaged") / LOG
+    log.write_bytes(sound.replace(b'"line":"asked"', b'"line":"awked"', 1))
+    live.follow()
+    assert (live.runs[0].about["status"], "line is 'awked'" in live.runs[0].about["about"]) == ("damaged", True)
+
+    before = log.stat()
+    log.write_bytes(sound)
+    os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
+    live.follow()
+    assert live.runs[0].about["status"] == "damaged"
+
+    os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    live.follow()
+    assert (live.runs[0].about["status"], len(live.rows)) == ("done", 2)
+
+
+def test_a_run_whose_first_line_was_half_written_is_read_once_it_is_whole(run: Path, runs: Path) -> None:
+    log = prepared(runs / "new") / LOG
+    log.write_bytes((run / LOG).read_bytes()[:100])
+    (live := Live([])).follow()
+    assert [about["status"] for _, about in live.changes(-1)["runs"]] == ["damaged"]
+
+    log.write_bytes((run / LOG).read_bytes())
+    live.follow()
+    assert [about["status"] for _, about in live.changes(-1)["runs"]] == ["done"] and len(live.rows) == 2
+
+
+def test_no_answer_waits_for_a_log_that_another_thread_reads(run: Path) -> None:
+    live = Live([str(run)])
+    with live.runs[0].reading:
+        live.follow()
+        assert len(live.changes(-1)["rows"]) == len(live.search("")) == 2
+        assert live.discussion(0, 0)["items"]
+
+
+def test_a_run_that_lost_a_line_says_so_in_its_row(run: Path, runs: Path) -> None:
+    lines = (run / LOG).read_bytes().splitlines(keepends=True)
+    (prepared(runs / "lost") / LOG).write_bytes(b"".join(lines[:-2] + lines[-1:]))
+    (live := Live([])).follow()
+    assert "lost, doubled or changed" in live.runs[0].about["about"]
 
 
 # In a browser

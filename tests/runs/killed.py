@@ -15,7 +15,7 @@ from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run, load_run
-from sottovoce.runs.run_directory import read
+from sottovoce.runs.run_directory import lines_of
 from sottovoce.runs.runner import resume_run, run_all
 from tests.warm import PROCESSES
 
@@ -71,7 +71,7 @@ def killed_often(folder: Path, kills: int, within: float, seed: int, *told: Any)
 
 def places_asked(folder: Path) -> list[tuple[Any, ...]]:
     """Discussion and place of every question that the log tells of."""
-    lines = read(folder)[0] if (folder / "log.jsonl").exists() else []
+    lines = [line for _, line in lines_of(folder)] if (folder / "log.jsonl").exists() else []
     return [(*line["of"], *(line[name] for name in Place._fields)) for line in lines if line["line"] == "asked"]
 
 

@@ -24,7 +24,7 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run, load_run
-from sottovoce.runs.run_directory import read
+from sottovoce.runs.run_directory import lines_of
 from sottovoce.runs.runner import resume_run, run_all
 from tests.runs.killed import hold, killed_often, said
 from tests.runs.schemes import (
@@ -130,7 +130,7 @@ def test_a_run_is_resumed_from_its_log_alone_after_any_line_to_the_same_steps(ca
         run_all(run, settings, PayloadStore(tmp_path / "p"), models=models, watch=watch, person=replied)
 
     def steps(folder: Path) -> list[Any]:
-        lines = [line for line in read(folder)[0] if line["line"] in ("step", "replied")]
+        lines = [line for _, line in lines_of(folder) if line["line"] in ("step", "replied")]
         return sorted((line["task"], json.dumps({**line, "seconds": 0})) for line in lines)
 
     whole, first = tmp_path / "whole", ScriptedChatModel(replies)
@@ -149,7 +149,7 @@ def test_a_run_is_resumed_from_its_log_alone_after_any_line_to_the_same_steps(ca
         spoken = {each.place for each in before.only.messages}
         run_on(resume_run(before, models=models, settings=settings), models)
         assert steps(folder) == steps(whole), n
-        asked = [line for line in read(folder)[0][n:] if line["line"] == "asked"]
+        asked = [line for _, line in [*lines_of(folder)][n:] if line["line"] == "asked"]
         assert not [line for line in asked if Place(*(line[name] for name in Place._fields)) in spoken]
 
 

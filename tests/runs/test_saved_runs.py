@@ -18,7 +18,7 @@ from sottovoce.runs.log import Event
 from sottovoce.runs.manifest import RunManifest, new_manifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run, load_run
-from sottovoce.runs.run_directory import Log, read
+from sottovoce.runs.run_directory import Log, lines_of
 from sottovoce.runs.runner import resume_run, run_all
 from tests import warm
 
@@ -68,7 +68,7 @@ def test_a_stopped_run_is_resumed_where_it_was(stopped: Path) -> None:
 
     after = hold(resume_run(before, models=fresh()))
 
-    asked = [line for line in read(stopped)[0] if line["line"] == "asked"]
+    asked = [line for _, line in lines_of(stopped) if line["line"] == "asked"]
     assert after.status == "done" and len(after.only.messages) == 2 * ROUNDS
     assert sorted((line["round"], line["agent"]) for line in asked) == [
         (round, f"agent_{i}") for round in range(ROUNDS) for i in (1, 2)
