@@ -68,7 +68,7 @@ class Listed:
 
 
 class Live:
-    """The runs of one live page; requests come from several threads, none of which waits for another that reads a log."""
+    """The runs of one live page; requests come from several threads, and no other waits for one that reads a log."""
 
     def __init__(self, names: Sequence[str]) -> None:
         """List these runs, or without names all saved ones and those that start meanwhile.
