@@ -260,6 +260,13 @@ NO_TRUST = Trust()
 """None of these options."""
 
 
+def needed(settings: BaseModel, folder: Path) -> list[str]:
+    """Return the options that allow what settings name, for a run in this folder that its own command line began."""
+    sandbox, unsafe = (getattr(settings, name, None) for name in OF_SANDBOX)
+    chosen = ["--sandbox", sandbox, *(["--unsafe"] if unsafe else [])] if sandbox else []
+    return [*chosen, *(["--trust-paths"] if NO_TRUST.closed(settings, "", folder) else [])]
+
+
 def lies_in(folder: Path, path: Path) -> bool:
     """Return whether a path, with all its contents, lies in a folder: no link leads out of it."""
     try:

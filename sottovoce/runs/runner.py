@@ -20,6 +20,7 @@ from sottovoce.core.any_types import AnyState
 from sottovoce.core.date import started_at
 from sottovoce.core.errors import PayloadError, RecordError, SottovoceError, StoppedError, UsageError, command
 from sottovoce.core.event_loop import wait
+from sottovoce.core.trust import needed
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question
@@ -138,8 +139,8 @@ def run_all(
             run.close(discard=True)  # refused before anything was said: it can be corrected and run again
         if _is_full(error) and run.spoken:
             name = str(run.folder)
-            again = command("runs", "resume", name)
-            raise RecordError(f"run {name!r}: the disk is full; free some space, then continue with {again}") from error
+            again = f"free some space, then continue with {resume_command(run)}"
+            raise RecordError(f"run {name!r}: the disk is full; {again}") from error
         raise
     finally:
         run.close()
@@ -312,8 +313,9 @@ def resumable_run(run: Run) -> Iterator[None]:
 
 
 def resume_command(run: Run) -> str:
-    """Return the command that resumes a run, in backquotes."""
-    return command("runs", "resume", run_name(run.folder) if run.folder else "")
+    """Return the command that resumes a run of this process, in backquotes: it allows what the run could do."""
+    options = needed(run.manifest.all_settings(), run.folder.parent) if run.folder else []
+    return command("runs", "resume", run_name(run.folder) if run.folder else "", *options)
 
 
 def check_failures(runs: Iterable[Run]) -> None:

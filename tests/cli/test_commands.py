@@ -160,7 +160,7 @@ def test_a_stopped_run_shows_what_it_had(models: Models, tmp_path: Path, sent: s
     assert out.count("╭─") == out.count("╰─") and "Decision" not in out  # message by message, as each was said
     assert "Round 1" in out or sent is signal.SIGKILL
     folder = tmp_path / "run"
-    told = f"sottovoce: stopped; all messages are saved, and `sottovoce runs resume {folder}` resumes\n"
+    told = f"sottovoce: stopped; all messages are saved, and `sottovoce runs resume {folder} --trust-paths` resumes\n"
     assert err.endswith(told) if sent is signal.SIGINT else told not in err
     run = load_run(tmp_path / "run").only
     assert run.status == "stopped" and run.decision is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shlex
 from contextlib import closing
 from pathlib import Path
 
@@ -78,10 +79,12 @@ def test_a_run_resumes_after_a_limit(call: Call, models: Models, asked: Path, tm
     (folder,) = [tmp_path / "run"] if saved else saved_runs()
     before = load_run(folder)
 
-    went_on = call("runs", "resume", folder if saved else folder.name, "--trust-paths")
+    typed = stopped.err.partition("`sottovoce ")[2].partition("`")[0]
+    went_on = call(*shlex.split(typed))
 
     assert stopped.code == FAILED and "stopped: the call limit is reached: " in stopped.out
-    assert "the call limit is reached: " in stopped.err and "`sottovoce runs resume " in stopped.err
+    assert "the call limit is reached: " in stopped.err
+    assert typed == f"runs resume {folder if saved else folder.name} --trust-paths"
     assert before.status == "stopped" and before.unfinished
     after = load_run(folder)
     assert (went_on.code, after.status, after.cost.calls) == (0, "done", 6)
@@ -119,6 +122,19 @@ def test_a_log_that_lost_or_doubled_a_line_says_so_where_it_is_shown(
 
     for command in (("runs", "list"), ("runs", "show", "latest")):
         assert "lines of the log were lost, doubled or changed" in call(*command).out
+
+
+def test_a_stopped_run_of_programs_prints_the_command_that_resumes_it(
+    call: Call, models: Models, tmp_path: Path
+) -> None:
+    same = ("codegen", "--sandbox", "limits", "--unsafe", "--model", models.tiny, "--max-tokens", 24, *FEW[2:])
+    stopped = call(*same, "--save", tmp_path / "my run", "--call-limit", 1)
+
+    typed = stopped.err.partition("`sottovoce ")[2].partition("`")[0]
+    resumed = call(*shlex.split(typed))
+
+    assert typed == f"runs resume '{tmp_path}/my run' --sandbox limits --unsafe --trust-paths"
+    assert resumed.code == 0 and load_run(tmp_path / "my run").status == "done"
 
 
 def test_what_is_over_is_not_resumed(call: Call, models: Models) -> None:
