@@ -82,7 +82,7 @@ def thoughts_of(reply: Reply, loaded: LoadedModel, protocol: Protocol) -> Though
         payload.label.text,
         len(reply.ids),
         reply.usage.prompt - len(block.open),
-        reply.usage.reused,
+        min(reply.usage.reused, reply.usage.prompt - len(block.open)),
         note,
         payload,
     )

@@ -84,6 +84,15 @@ def test_a_reply_read_the_prompt_before_its_thoughts_and_not_their_block(templat
     assert usage is not None and usage["input_tokens"] == len(model.loaded.chat.ids(asked))
 
 
+@pytest.mark.parametrize("template", [QWEN_3, R1])
+def test_no_more_of_a_prompt_is_reused_than_was_read(template: str, store: PayloadStore) -> None:
+    """The opening marker counted too: 28 of 27 tokens were reused. Where the prompt has it, its last token is read."""
+    model = agent(thinker(template=template), store)
+    _, usage = (model.invoke(QUESTION).usage_metadata for _ in range(2))
+    assert usage is not None
+    assert usage["input_token_details"]["cache_read"] == usage["input_tokens"] - (template == R1)
+
+
 def test_thoughts_and_reply_draw_other_numbers(store: PayloadStore) -> None:
     model = agent(thinker(), store, temperature=0.5)
     ask = model.to_ask(QUESTION, seed=7)
