@@ -142,6 +142,10 @@ def test_a_reply_in_pieces_whose_thoughts_the_prompt_opened_begins_with_them() -
     assert is_opened_by_prompt("so 96.</think>96") and not is_opened_by_prompt("<think>so</think>96")
 
 
+def test_thoughts_that_were_cut_may_begin_on_an_indented_line() -> None:
+    assert split("So:\n  <think>12 * 8") == ("12 * 8", "So:")
+
+
 def test_a_fence_that_thoughts_left_open_hides_no_later_marker() -> None:
     reply = "<think>\n```python\nx = 96\n</think>So far.<think>Sure.</think> It is 96."
     assert split(reply) == ("```python\nx = 96\n\nSure.", "So far. It is 96.")

@@ -75,3 +75,9 @@ def test_sums_take_two_or_three_additions_and_no_place_in_an_order_is_favored() 
 def test_questions_of_two_seeds_can_be_asked_side_by_side(name: str) -> None:
     questions = [*steps(name, 5, seed=1), *steps(name, 5, seed=2)]
     assert len({question["id"] for question in questions}) == len(questions)
+    assert len({question["question"] for question in questions}) == len(questions)
+
+
+def test_facts_do_not_stand_in_the_order_that_is_asked_for() -> None:
+    middle = sum(question["target"] in facts_of(question)[1] for question in steps("briefing_order", MANY))
+    assert middle > MANY / 6  # in that order it is never about an end

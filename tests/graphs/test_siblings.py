@@ -104,6 +104,15 @@ def test_an_edit_as_a_watched_agent_keeps_the_watch_of_another_and_needs_nothing
     assert [vote["answer"] for vote in graph.invoke(None, THREAD)["decision"]["votes"]] == ["21", "0"]
 
 
+@pytest.mark.parametrize(("first", "then"), [("agent_1", "close_round"), ("next_round", "agent_2")])
+def test_later_steps_of_a_bulk_edit_follow_the_first(first: str, then: str) -> None:
+    graph = stopped() if first == "agent_1" else debating(marked(2, 1), saver=InMemorySaver(), rounds=1)
+    if first == "next_round":
+        graph.invoke(QUESTION, THREAD, interrupt_after=["next_round"])
+    graph.bulk_update_state(THREAD, [[StateUpdate({}, first)], [StateUpdate({"target": "21"}, then)]])
+    assert graph.get_state(THREAD).values["target"] == "21"
+
+
 def test_an_edit_before_a_step_of_the_history_runs_all_its_nodes_again() -> None:
     graph = watched()
     graph.invoke(QUESTION, THREAD)

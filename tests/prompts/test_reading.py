@@ -7,9 +7,11 @@ import json
 import string
 from typing import Any
 
+import pytest
+
 from sottovoce.channels.message import Message
 from sottovoce.prompts.kinds import Reading, boxed, normalise, read_field, reading
-from sottovoce.prompts.kinds.marks import LONGEST, How
+from sottovoce.prompts.kinds.marks import LONGEST, MAX_STATEMENTS, How
 from sottovoce.prompts.kinds.option import bare
 from tests.shared import shared
 
@@ -162,3 +164,10 @@ def test_of_a_long_text_the_end_is_read() -> None:
     text = rf"Answer: \boxed{{21}} {steps} Answer: \boxed{{22}}"
     message = Message("agent_1", 0, "answer", text)
     assert (reading(message, ASKED["number"]).answer, boxed(message, ASKED["number"])) == ("22", "22")
+
+
+@pytest.mark.parametrize("statement", ["\\boxed{{{}}}\n\n", "The answer is {}.\n\n"])
+def test_of_many_statements_the_last_ones_are_examined(statement: str) -> None:
+    before = statement.format(21) * (3 * MAX_STATEMENTS)
+    text = f"{before}Wait, that misses the last step.\n\n{statement.format(22)}"
+    assert read(text, ASKED["number"]).answer == "22"
