@@ -32,7 +32,7 @@ from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run, load_run, read_manifest
-from sottovoce.runs.run_directory import LOG, in_use, last_line
+from sottovoce.runs.run_directory import LOG, altered, in_use, last_line
 from sottovoce.runs.runner import run_all, start_run
 
 
@@ -256,10 +256,10 @@ def _about(name: str, run: Run) -> JSON:
 
 
 def _unread(folder: Path) -> JSON:
-    """Return what the list shows of a run of which only the first and the last line are read."""
+    """Return what the list shows of a run that was not read: its first and its last line, and whether it is whole."""
     try:
         end = last_line(folder).get("line")
         status = end if end in ("done", "stopped") else "running" if in_use(folder) else "stopped"
-        return about_run(folder.name, read_manifest(folder), status)
+        return about_run(folder.name, read_manifest(folder), status, *(altered(folder) if status == end else ()))
     except (OSError, SottovoceError) as error:
         return {"name": folder.name, "about": one_line(str(error)), "status": "damaged"}

@@ -176,7 +176,9 @@ def test_no_answer_waits_for_a_log_that_another_thread_reads(run: Path) -> None:
 def test_a_run_that_lost_a_line_says_so_in_its_row(run: Path, runs: Path) -> None:
     lines = (run / LOG).read_bytes().splitlines(keepends=True)
     (prepared(runs / "lost") / LOG).write_bytes(b"".join(lines[:-2] + lines[-1:]))
-    (live := Live([])).follow()
+    live = Live([])
+    assert "lost, doubled or changed" in live.runs[0].about["about"]
+    live.follow()
     assert "lost, doubled or changed" in live.runs[0].about["about"]
 
 
