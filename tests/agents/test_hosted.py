@@ -222,14 +222,14 @@ def test_other_errors_are_none_of_a_hosted_model(error: Exception) -> None:
         (f"..{KEY[-12:]} or {KEY[3:9]}", f"..$OPENAI_API_KEY or {KEY[3:9]}"),
         (f"GET /?key={KEY.replace('-', '%2D')}&n=1", "GET /?key=$OPENAI_API_KEY&n=1"),
         (f"50% of {''.join(f'%25{ord(each):02x}' for each in KEY[2:])}%", "50% of $OPENAI_API_KEY%"),
-        ("no file /root/.cache/hub", "no file /root/.cache/hub"),
+        ("no file /var/cache/hub", "no file /var/cache/hub"),
         ("no proxy http://me:hunter2@10.0.0.1:80/", "no proxy http://10.0.0.1:80/"),
         ("a false value", "a false value"),
     ],
 )
 def test_no_secret_of_the_environment_reaches_the_line(monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-    monkeypatch.setenv("HF_TOKEN_PATH", "/root/.cache/hub/token")
+    monkeypatch.setenv("HF_TOKEN_PATH", "/var/cache/hub/token")
 
     assert failure(raised(ValueError(said))) == f"agent_1: {MINI} failed: ValueError: {told}"
 
