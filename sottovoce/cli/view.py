@@ -20,8 +20,8 @@ class ViewOptions(Checked):
     model_config = ConfigDict(title="View")
 
     names: list[str] = argument(
-        "Runs, as for `runs show`; an experiment's folder stands for all its runs. Without a run: all saved runs, and "
-        "new ones as they start.",
+        "Runs, as for `runs show`; an experiment's folder, or a folder of runs, stands for all its runs: `view runs` "
+        "lists those of --save runs/NAME. Without a run: all other saved runs, and new ones as they start.",
         "[RUN ...]",
         default=[],
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 
@@ -17,6 +18,7 @@ from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import SottovoceError, UsageError, nearest
+from sottovoce.core.files import EXPERIMENT
 from sottovoce.core.text import one_line
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.question_files import check
@@ -71,7 +73,7 @@ class Live:
     """The runs of one live page; requests come from several threads, and no other waits for one that reads a log."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """List these runs, or without names all saved ones and those that start meanwhile.
+        """List these runs, and those in these folders, or without names all saved ones, as they start meanwhile too.
 
         Raises:
             SottovoceError: a run does not exist, or is damaged.
@@ -80,11 +82,14 @@ class Live:
         self.words = Words()
         self._tensors, self._lock, self._naming, self._busy = Tensors(self.words), Lock(), Lock(), Lock()
         self._discussions, self._numbers = list[tuple[int, Key]](), dict[tuple[int, Key], int]()
-        self._folders: Callable[[], list[Path]] = list if names else run_directory.saved_runs
-        if names:
+        at = [Path(name) for name in names if not any((Path(name) / file).exists() for file in (LOG, EXPERIMENT))]
+        places = [folder for folder in at if run_directory.saved_runs(folder)]  # folders of runs
+        self._folders: Callable[[], list[Path]] = partial(run_directory.saved_runs, *places)
+        if named := [name for name in names if Path(name) not in places]:
             from sottovoce.report.comparison import gathered  # late: statistics take seconds
 
-            for name, run in reversed(gathered(names).runs.items()):  # the page shows the last one first
+            self._folders = self._folders if places else list
+            for name, run in reversed(gathered(named).runs.items()):  # the page shows the last one first
                 assert run.folder is not None, "read from there"
                 self.runs.append(Listed(run.folder, _about(name, run)))
                 self._take(len(self.runs) - 1, run)

@@ -193,9 +193,9 @@ def runs_folder() -> Path:
     return Path(state) / "sottovoce" / "runs"
 
 
-def saved_runs() -> list[Path]:
-    """Return the directories of all runs there, oldest first."""
-    return sorted(log.parent for log in runs_folder().glob(f"*/{LOG}"))
+def saved_runs(*folders: Path) -> list[Path]:
+    """Return the directories of all runs in these folders, by default in the default place, in order of their names."""
+    return sorted(log.parent for folder in folders or (runs_folder(),) for log in folder.glob(f"*/{LOG}"))
 
 
 def new_folder(scheme: str) -> Path:
@@ -221,13 +221,14 @@ def find_run(name: str, *, over: bool = True) -> Path:
     if rows := [log.parent for start in starts for log in sorted(start.glob(f"*/{LOG}"))]:
         names = ", ".join(repr(row.name) for row in rows)
         raise RecordError(f"{name!r} is not a run but contains some: {names}; name one of them: {str(rows[0])!r}")
-    if name == "latest" and folders:
+    if name == "latest":
         for folder in reversed(folders):
             with suppress(RecordError):  # it is no run
                 if first_line(folder) and (over or (last_line(folder).get("line") != "done" and not in_use(folder))):
                     return folder
-        why = "shown: each is unreadable" if over else "resumed: each is over, in use or unreadable"
-        raise RecordError(f"no run in {str(runs_folder())!r} can be {why}; name a folder")
+        act, why = ("show", "unreadable") if over else ("resume", "over, in use or unreadable")
+        found = f"found no run to {act} in {str(runs_folder())!r}{f': each is {why}' if folders else ''}"
+        raise RecordError(f"{found}; for a run of --save FOLDER: {command('runs', act, 'FOLDER')}")
     matches = [folder for folder in folders if folder.name.startswith(name)]
     if len(matches) == 1:
         return matches[0]

@@ -91,6 +91,19 @@ def test_a_run_resumes_after_a_limit(call: Call, models: Models, asked: Path, tm
     assert saved_runs() == ([] if saved else [folder])
 
 
+def test_a_stopped_run_of_programs_prints_the_command_that_resumes_it(
+    call: Call, models: Models, tmp_path: Path
+) -> None:
+    same = ("codegen", "--sandbox", "limits", "--unsafe", "--model", models.tiny, "--max-tokens", 24, *FEW[2:])
+    stopped = call(*same, "--save", tmp_path / "my run", "--call-limit", 1)
+
+    typed = stopped.err.partition("`sottovoce ")[2].partition("`")[0]
+    resumed = call(*shlex.split(typed))
+
+    assert typed == f"runs resume '{tmp_path}/my run' --sandbox limits --unsafe --trust-paths"
+    assert resumed.code == 0 and load_run(tmp_path / "my run").status == "done"
+
+
 def test_a_bad_neighbour_is_one_row_and_ends_no_command(call: Call, models: Models) -> None:
     call("debate", "2 + 2?", "--model", models.tiny, *FEW)
     good, bad = saved_runs()[0], [saved_runs()[0].with_name(f"9{n}") for n in range(3)]
@@ -124,19 +137,6 @@ def test_a_log_that_lost_or_doubled_a_line_says_so_where_it_is_shown(
         assert "lines of the log were lost, doubled or changed" in call(*command).out
 
 
-def test_a_stopped_run_of_programs_prints_the_command_that_resumes_it(
-    call: Call, models: Models, tmp_path: Path
-) -> None:
-    same = ("codegen", "--sandbox", "limits", "--unsafe", "--model", models.tiny, "--max-tokens", 24, *FEW[2:])
-    stopped = call(*same, "--save", tmp_path / "my run", "--call-limit", 1)
-
-    typed = stopped.err.partition("`sottovoce ")[2].partition("`")[0]
-    resumed = call(*shlex.split(typed))
-
-    assert typed == f"runs resume '{tmp_path}/my run' --sandbox limits --unsafe --trust-paths"
-    assert resumed.code == 0 and load_run(tmp_path / "my run").status == "done"
-
-
 def test_what_is_over_is_not_resumed(call: Call, models: Models) -> None:
     same = ("debate", "2 + 2?", "--model", models.tiny, *FEW)
     call(*same)
@@ -144,7 +144,7 @@ def test_what_is_over_is_not_resumed(call: Call, models: Models) -> None:
     line, none = refused(call, USAGE, "runs", "resume", saved_runs()[0]), refused(call, FAILED, "runs", "resume")
 
     assert line.endswith(f"is over; `sottovoce runs show {saved_runs()[0].name}` shows it")
-    assert "can be resumed: each is over, in use or unreadable; name a folder" in none
+    assert none.endswith("is over, in use or unreadable; for a run of --save FOLDER: `sottovoce runs resume FOLDER`")
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv", "markdown", "inspect"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -152,6 +153,16 @@ def test_a_damaged_run_is_a_row_that_is_read_again_only_when_its_log_changes(run
     os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
     live.follow()
     assert (live.runs[0].about["status"], len(live.rows)) == ("done", 2)
+
+
+def test_a_folder_of_runs_stands_for_its_runs_and_for_those_to_come(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "one")
+    live = Live([str(tmp_path), str(run)])
+    shutil.copytree(run, tmp_path / "two")
+    live.follow()
+
+    assert [listed.about["name"] for listed in live.runs] == [run.name, "one", "two"]
+    assert {listed.about["status"] for listed in live.runs} == {"done"}
 
 
 def test_a_run_whose_first_line_was_half_written_is_read_once_it_is_whole(run: Path, runs: Path) -> None:
