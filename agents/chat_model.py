@@ -137,15 +137,11 @@ async def _replied(
         open, close = f"<{tag}>", f"</{tag}>"
         note = f"begins with {open} ... {close}; if these are thoughts, add --thinking-markers '{open}' '{close}'"
         said = replace(said, notes=(*said.notes, note))
-    if is_hooked(model) or without_secrets(said.text) == said.text:  # else the tokens would spell it
-        said = replace(said, measured=measured(message, said.text, store))
-    return said if is_hooked(model) else without_key(said)
-
-
-def without_key(said: Message) -> Message:
-    """Return a reply without the secrets of the environment, which its server knows."""
-    text, thoughts, *notes = map(without_secrets, (said.text, said.thoughts, *said.notes))
-    return replace(said, text=text, thoughts=thoughts, notes=tuple(notes))
+    if is_hooked(model):
+        return replace(said, measured=measured(message, said.text, store))
+    text, thoughts, *notes = map(without_secrets, (said.text, said.thoughts, *said.notes))  # its server knows the key
+    log_probabilities = measured(message, text, store) if text == said.text else None  # its tokens would spell it
+    return replace(said, text=text, thoughts=thoughts, notes=tuple(notes), measured=log_probabilities)
 
 
 def is_observed(model: BaseChatModel, config: RunnableConfig) -> bool:
