@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from sottovoce.agents.ask import Ask
+from sottovoce.agents.ask import CUT, Ask
 from sottovoce.agents.convert import in_words
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
@@ -95,6 +95,12 @@ def test_who_hears_by_a_latent_protocol_may_be_asked_to_answer_by_another(
     protocol: str | None, feed: str, store: PayloadStore
 ) -> None:
     assert requested("cipher", store, 1.0, protocol=protocol).feed.kind == feed
+
+
+def test_a_reply_whose_form_is_complete_at_the_limit_is_whole(store: PayloadStore) -> None:
+    model = HookedChatModel(preloaded=tiny_loaded(), store=store, temperature=0.0, max_tokens=4)
+    reply = call(model, response_format=Form(pattern="b+", unknown=False))
+    assert (reply.text, reply.notes, reply.cut) == ("bbbb", (CUT,), False)
 
 
 @pytest.mark.parametrize(("compat", "form"), [("paper", FORM), ("reference", None)])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import DynamicCache
 
-from sottovoce.models import Edit, Ids, Request, Rows
+from sottovoce.models import Cached, Edit, Ids, Request, Rows
 from sottovoce.models.engine.cache import KVCache, chain
 from sottovoce.models.engine.request import position_keys
 from sottovoce.models.huggingface.family import cache_argument
@@ -158,6 +158,16 @@ def test_keys_tell_apart_where_prompts_part(other: Request, apart: list[int]) ->
     pairs = zip(keys(ASKED), keys(other), strict=True)
 
     assert [at for at, (one, another) in enumerate(pairs) if one != another] == apart
+
+
+def test_keys_of_received_positions_depend_on_how_they_are_read() -> None:
+    whole, first = torch.ones(2, 1, 3, 4), torch.ones(1, 1, 1, 4)
+    piece = Cached(whole, whole, (0, 2), torch.arange(3), first, first, counts=(3, 2))
+    others = [replace(piece, **change) for change in ({"causal": False}, {"counts": (3, 3)}, {"turned": False})]
+    found = [key for each in (piece, *others) for key in keys(request((each, Ids((9, 10)))))[:3]]
+    assert len({*found}) == 12
+    later = [keys(request((others[0], Ids((9, last))))) for last in (10, 11)]
+    assert not {*later[0]} & {*later[1]}  # they see what follows
 
 
 @pytest.mark.parametrize(

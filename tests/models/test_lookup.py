@@ -247,6 +247,9 @@ def test_what_followed_the_last_tokens_is_proposed_as_the_reply_grows() -> None:
     lookup = Lookup((Ids(prompt),))
     found = [list(lookup.propose(said[:n], 4)[0]) for n in range(len(said) + 1)]
     assert found == [[], [], [4, 1, 5, 9], [1, 5, 9, 2], [5, 9, 2, 6], [9, 2, 6, 3], [2, 6, 3, 1]]
+    lookup = Lookup((Ids((7,)),))
+    found = [list(lookup.propose((1, 2, 3, 1, 2)[:n], 4)[0]) for n in range(6)]
+    assert found == [[], [], [], [], [], [3, 1, 2]]  # from the reply itself
 
 
 def test_a_draft_ends_where_a_format_has_no_tokens_left_for_more() -> None:
@@ -286,6 +289,14 @@ def test_misses_end_the_proposals_and_a_while_later_they_are_tried_again() -> No
         lookup.learn(3, 0)
     assert width() == 0
     assert any(width() for _ in range(200))
+
+
+def test_tokens_behind_the_first_wrong_one_were_not_checked() -> None:
+    lookups = [Lookup((Ids((9, 1, 2, 3, 9, 1)),)) for _ in range(2)]
+    for lookup, proposed in zip(lookups, (2, 8), strict=True):
+        lookup.learn(proposed, 1)
+    few, many = (lookup.propose((), 4) for lookup in lookups)
+    assert few == many and few[0] == [2, 3, 9, 1]
 
 
 @pytest.mark.slow
