@@ -113,9 +113,9 @@ class Reader(GGUFReader):
         return items, at
 
 
-def _check_count(what: str, found: int, most: int) -> None:
-    if found > most:
-        raise ValueError(f"it has {found:,} {what}; expected {most:,} at most")
+def _check_count(kind: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise ValueError(f"it has {count:,} {kind}; expected {limit:,} at most")
 
 
 def check_sizes(reader: GGUFReader) -> None:

@@ -107,7 +107,7 @@ def _checked(folder: Path, name: str) -> str:
     check_whole(name, folder)
     if not (folder / CONFIG).is_file():
         files = sorted(folder.glob(f"*{GGUF}"))
-        snapshots = sorted(folder.glob("snapshots/*/"), key=lambda each: each.stat().st_mtime)  # a hub's cache
+        snapshots = sorted(folder.glob("snapshots/*/"), key=lambda path: path.stat().st_mtime)  # a hub's cache
         hint = f"; give {files[0]}" if files else f"; give its snapshot {snapshots[-1]}" if snapshots else ""
         raise ModelError(f"folder {name!r} is not a model: it has no {CONFIG}{hint}")
     if not any(folder.glob("*.safetensors")):

@@ -189,7 +189,7 @@ def with_weights_of_mlx(folder: Path) -> None:
 
 
 DOUBLED = [replacing({"String": "a"}, "aa")] * 7
-FOLDED = [{"type": "NFKC"}] * 3
+FOLDED: list[dict[str, object]] = [{"type": "NFKC"}] * 3
 SPLIT = [replacing({"Regex": "(?=a)"}, "a")] * 7
 TABLE = base64.b64encode(bytes(4) + b"a\0" + b"b" * 101).decode()
 BYTES = [{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}] * 3
