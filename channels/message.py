@@ -135,11 +135,6 @@ class Message:
         return self.payload
 
     @property
-    def hands_over(self) -> bool:
-        """True if its payload carries positions besides its words, of which there may be none."""
-        return self.latent is not None and bool(self.latent.positions)
-
-    @property
     def own_refs(self) -> list[PayloadRef]:
         """The payloads of the message: its own, that of its statistics, and that of its thoughts."""
         return [ref for ref in (self.payload, self.measured, self.thoughts_payload) if ref is not None]

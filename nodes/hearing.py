@@ -51,7 +51,7 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
 def or_nothing(message: Message, *, plain: bool = False) -> Message:
     """Return a message; one that is empty and hands over nothing, or is read as words (`plain`), says "(nothing)"."""
     heard = message.full_text if message.public is None else message.public
-    if heard.strip() or (message.hands_over and not plain):
+    if heard.strip() or (message.latent and message.latent.positions and not plain):
         return message
     return replace(message, text=NOTHING, begun="", public=None, payload=None)
 

@@ -213,12 +213,11 @@ def find_run(name: str, *, over: bool = True) -> Path:
     Raises:
         RecordError: there is no such run, or several names begin with this one.
     """
-    for folder in (Path(name), runs_folder() / name):  # the latter may also be a row of an experiment
+    starts, folders = dict.fromkeys((Path(name), runs_folder() / name)), saved_runs()  # one for an absolute path
+    for folder in starts:  # the latter may also be a row of an experiment
         if (folder / LOG).exists():
             return folder
-    folders = saved_runs()
-    starts = dict.fromkeys((Path(name), runs_folder() / name))  # the same one for an absolute path
-    if rows := [log.parent for start in starts for log in sorted(start.glob(f"*/{LOG}"))]:
+    if rows := saved_runs(*starts):
         names = ", ".join(repr(row.name) for row in rows)
         raise RecordError(f"{name!r} is not a run but contains some: {names}; name one of them: {str(rows[0])!r}")
     if name == "latest":
