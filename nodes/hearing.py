@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sottovoce.nodes.agent import Agent
     from sottovoce.nodes.context import RunContext
     from sottovoce.nodes.settings import Settings
-    from sottovoce.nodes.shared_settings import Escalate
 
 DOT, REPEATED = " .", 64
 """The text that filler repeats, and the number of repetitions used to measure its tokens."""
@@ -80,7 +79,7 @@ def check_escalation(run: RunContext[AnyState]) -> list[str]:
     Raises:
         UsageError: the protocol sends only text.
     """
-    when = _when(run)
+    when = getattr(run.settings, "escalate", "never")  # of `Controlled`
     if when == "never":
         return []
     if run.settings.protocol == WORDS:
@@ -94,7 +93,7 @@ def check_escalation(run: RunContext[AnyState]) -> list[str]:
 
 def escalates(run: RunContext[Any]) -> bool:
     """Return True if messages are heard as text unless something calls for more."""
-    return _when(run) != "never"
+    return getattr(run.settings, "escalate", "never") != "never"
 
 
 def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
@@ -144,11 +143,6 @@ def is_controlled(settings: Settings, agent: str) -> bool:
 def heard_edges(settings: Settings) -> set[tuple[str, str]]:
     """Return the pairs (speaker, hearer) whose messages are heard over a discussion."""
     return {edge for edge in settings.edges() if not is_controlled(settings, edge[1])}
-
-
-def _when(run: RunContext[Any]) -> Escalate:
-    when: Escalate = getattr(run.settings, "escalate", "never")  # of `Controlled`
-    return when
 
 
 def with_thoughts(run: RunContext[Any], agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
