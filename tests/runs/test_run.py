@@ -175,6 +175,17 @@ def test_a_run_that_continues_forgets_why_it_had_stopped() -> None:
     assert (run.status, run.why) == ("running", "")
 
 
+@pytest.mark.parametrize(("outside", "score"), [(True, None), (False, 0.0)])
+def test_a_result_keeps_that_scheme_and_protocol_are_not_the_cause(outside: bool, score: float | None) -> None:
+    run = begun()
+    (key,) = run.records
+    run.fail(key, "the line is down", 1.0, outside=outside)
+    (result,) = run.results()
+    assert (result.outside, result.comparable_score) == (outside, score)
+    run.end()
+    assert run.status == "stopped"  # a failed discussion is tried again
+
+
 def test_payloads_that_are_equal_are_one_file_and_counted_once() -> None:
     run, refs = begun(), [PayloadRef("nl", digest * 64, "0" * 64, 5, 100) for digest in "aab"]
     run.only.messages = [Message(f"agent_{n}", 0, "answer", "", payload=ref) for n, ref in enumerate(refs)]
