@@ -169,11 +169,7 @@ def outcome(counts: Counts) -> str:
 
 def summary(run: Run) -> list[str]:
     """Return lines that say how a run ended, what it cost and where it is stored."""
-    cost = run.cost
-    read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
-    thought = f", {cost.tokens_thoughts:,} of thoughts" if cost.tokens_thoughts else ""
-    tokens = cost.tokens if cost.uncounted else f"{read}, {cost.tokens_out:,} written{thought}"
-    took = f"{counted(cost.calls, 'call')}, {tokens}"
+    took = f"{counted(run.cost.calls, 'call')}, {run.cost.tokens}"
     where = [f"saved in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
     measured = [means] if (means := run.results().mean_line) else []

@@ -52,7 +52,9 @@ class Cost(BaseModel):
             return "tokens not reported"
         lacks = f" (not reported for {counted(self.uncounted, 'call')})" if self.uncounted else ""
         thought = f", {counted(self.tokens_thoughts, 'token')} of thoughts" if self.tokens_thoughts else ""
-        return f"{counted(self.tokens_in, 'token')} read, {counted(self.tokens_out, 'token')} written{thought}{lacks}"
+        reused = f" ({self.tokens_reused:,} of them reused)" if self.tokens_reused else ""
+        read = f"{counted(self.tokens_in, 'token')} read{reused}"
+        return f"{read}, {counted(self.tokens_out, 'token')} written{thought}{lacks}"
 
     @property
     def total(self) -> int:

@@ -343,6 +343,7 @@ def test_runs_say_what_they_cost_in_money(call: Call, odd: Odd, tmp_path: Path) 
     )
 
     money = (60 * 2 + 40 * 1 + 500 * 8) / 1e6
-    assert "100 tokens read, 200 tokens written, 300 tokens of thoughts, money 0.00416, " in " ".join(shown.out.split())
+    told = "100 tokens read (40 of them reused), 200 tokens written, 300 tokens of thoughts, money 0.00416, "
+    assert told in " ".join(shown.out.split())
     assert "| tokens of thoughts | money |" in compared.out and f"| 300 | {money:.3g} |" in compared.out
     assert "money" not in call("runs", "show", tmp_path / "run").out and exported.code == 0

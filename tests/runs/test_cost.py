@@ -26,7 +26,8 @@ def test_the_tokens_of_a_call_are_read_thought_and_written() -> None:
         cost.add(message)
 
     assert (cost.calls, cost.uncounted, cost.total) == (3, 1, 2 * 1250)
-    assert cost.tokens == ("2,000 tokens read, 100 tokens written, 400 tokens of thoughts (not reported for 1 call)")
+    read = "2,000 tokens read (800 of them reused), 100 tokens written"
+    assert cost.tokens == f"{read}, 400 tokens of thoughts (not reported for 1 call)"
 
 
 def test_tokens_that_one_server_did_not_report_are_null_in_what_is_printed() -> None:
