@@ -61,8 +61,7 @@ def prepare(experiment: Experiment, name: str) -> Row:
     """
     row = experiment.rows[name]
     try:
-        sources = experiment.points[row.point].questions if row.point else experiment.questions
-        pooled = [_read_source(source, row.settings, experiment.seeds) for source in sources]
+        pooled = [_read_source(source, row.settings, experiment.seeds) for source in experiment.sources(name)]
         questions = [question for source_questions, _ in pooled for question in source_questions]
         for id, times in Counter(map(question_id, questions)).most_common(1):
             if times > 1:

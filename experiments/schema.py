@@ -266,6 +266,11 @@ class Experiment(Keyed):
             earlier[name] = row
         return self
 
+    def sources(self, name: str) -> list[Source]:
+        """Return the sources of the questions of a run."""
+        point = self.rows[name].point
+        return self.points[point].questions if point else self.questions
+
     @property
     def baselines(self) -> str | Mapping[str, str] | None:
         """The row that others are compared with; with points, for each run the one that it is compared with."""

@@ -37,8 +37,7 @@ def test_every_file_can_run_as_it_is(path: Path, tmp_path: Path) -> None:
     for point in experiment.points or [""]:
         here = [name for name, row in experiment.rows.items() if row.point == point]
         assert len({tuple(each["question"] for each in asked[name]) for name in here}) == 1
-        sources = experiment.points[point].questions if point else experiment.questions
-        assert len(asked[here[0]]) == sum(each.limit or 0 for each in sources)
+        assert len(asked[here[0]]) == sum(each.limit or 0 for each in experiment.sources(here[0]))
 
 
 def with_data(path: Path, folder: Path) -> Path:
