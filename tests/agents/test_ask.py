@@ -35,7 +35,7 @@ def call(model: Any, temperature: float | None = None, **more: Any) -> Any:
 
 
 def requested(hears: str, store: PayloadStore, temperature: float | None = None, **more: Any) -> Request:
-    model = Recording(protocol=hears, preloaded=tiny_loaded(), store=store, max_tokens=9)
+    model = Recording(protocol=hears, preloaded=tiny_loaded(), store=store, max_tokens=9, seed=1)
     call(model, temperature, **more)
     (request,) = model.requests
     assert isinstance(request, Request)

@@ -8,6 +8,8 @@ import pytest
 from scipy import stats
 
 from sottovoce.analysis.statistics import (
+    Difference,
+    detectable,
     holm,
     mean,
     paired_test,
@@ -172,6 +174,11 @@ def test_the_interval_leaves_nothing_out_just_when_p_is_at_most_5_percent() -> N
     for _ in range(10):
         found = paired_test(rng.normal(0.1, 0.3, 15).tolist())
         assert (found.p <= 0.05) == (found.low > 0 or found.high < 0)
+
+
+def test_where_all_agree_a_difference_must_change_enough_questions_to_show() -> None:
+    """d = 2.80 * (d / 10) ** 0.5, the standard error if only the questions changed that make up d."""
+    assert detectable(Difference(0.0, 0.0, 0.0, 1.0, 0.0, 10)) == pytest.approx(2.8016**2 / 10, rel=1e-3)
 
 
 def test_holm_multiplies_the_least_p_most_and_keeps_their_order() -> None:

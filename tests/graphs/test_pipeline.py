@@ -62,7 +62,8 @@ def test_only_the_last_agent_needs_words_and_answers_in_them(shape: str) -> None
 
 def test_in_words_each_stage_hears_all_before_it() -> None:
     model = scripted("sequential")
-    piped("sequential", model)
+    state = piped("sequential", model)
+    assert [message.turn for message in board(state)] == [0, 1, 2, 3]
     for number, asked in enumerate(model.calls):
         assert heard(asked) == [(agent, 0) for agent in SHAPES["sequential"][:number]]
 

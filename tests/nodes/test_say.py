@@ -226,6 +226,11 @@ def test_free_text_stays_free() -> None:
     assert not kept(KINDS["text"].grammar([]), guide="on")
 
 
+def test_who_is_not_in_the_settings_comes_last() -> None:
+    agents = [Agent(name, Debate(), ScriptedChatModel(), Prompts(), Refused()) for name in ("agent_2", "guest")]
+    assert [agent.order for agent in agents] == [1, 2]
+
+
 class Warm(FakeListChatModel):
     """A hosted model that was made with a temperature."""
 
