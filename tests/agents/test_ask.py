@@ -67,7 +67,8 @@ def test_the_prompt_ends_with_the_tokens_of_the_beginning_which_is_no_part_of_th
 def test_a_reply_goes_on_from_its_beginning(store: PayloadStore) -> None:
     model = HookedChatModel(preloaded=reciting_loaded("\nabcdefgh"), store=store, temperature=0.0, max_tokens=3)
 
-    assert [str(call(model, prefill=begun).text) for begun in ("", "\nabc")] == ["abc", "def"]
+    replies = [call(model, prefill=begun) for begun in ("", "\nabc")]
+    assert [(reply.begun, reply.text) for reply in replies] == [("", "abc"), ("\nabc", "def")]
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
