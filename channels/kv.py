@@ -35,8 +35,8 @@ NAMES: dict[Origin, str] = {
     "thoughts": "the thoughts",
     "words": "the words",
 }
-_Part = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Keys and values (heads, n, width) of a layer, and their positions (n,)."""
+_Part = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+"""Keys and values (heads, n, width) of a layer, their positions (n,), and True (n,) for those that it lacks."""
 
 
 class KV(Protocol):
@@ -137,6 +137,8 @@ class KV(Protocol):
         layers = self._layers(loaded)
         chosen, rest = list(layers), [layer for layer in range(loaded.layers) if layer not in layers]
         carried = {"keys": cache.keys[chosen], "values": cache.values[chosen], "at": cache.at}
+        if cache.masked is not None:
+            carried["masked"] = cache.masked
         if rest:
             carried |= {"first_keys": cache.keys[rest, :, :1], "first_values": cache.values[rest, :, :1]}
         return carried
@@ -185,17 +187,21 @@ class KV(Protocol):
         places, layers = payload.tensors["at"][at], payload.label.layers
         depth = len(layers) + len(first_keys)
         others = [layer for layer in range(depth) if layer not in layers]
+        gaps = payload.tensors.get("masked", torch.zeros(depth, payload.positions or 0)).bool()
         if depth != loaded.layers and not self.rules.every_layer:
-            parts = {layer: (keys[i][:, at], values[i][:, at], places) for i, layer in enumerate(layers)}
-            parts |= {layer: (first_keys[i], first_values[i], places[:1]) for i, layer in enumerate(others)}
+            parts = {a: (keys[i][:, at], values[i][:, at], places, gaps[a, at]) for i, a in enumerate(layers)}
+            parts |= {a: (first_keys[i], first_values[i], places[:1], gaps[a, :1]) for i, a in enumerate(others)}
             return _joined([[parts[layer] for layer in met] for met in meeting(depth, loaded.layers)], keys[0][:, :0])
         # The first layer is always whole, also in a reader so deep that no layer falls on it.
         whole = {0: 0} | {layer_of(layer, depth, loaded.layers): i for i, layer in enumerate(layers)}
         rest = [layer for layer in range(loaded.layers) if layer not in whole]
         # Sources are of (whole layers, others): the first position of each, in that order.
-        sources = [[*layers, *others].index(layer_of(layer, loaded.layers, depth)) for layer in rest]
+        meant = [layer_of(layer, loaded.layers, depth) for layer in rest]
+        sources = [[*layers, *others].index(layer) for layer in meant]
         order = sorted(whole)
         chosen = [whole[layer] for layer in order]
+        masked = torch.zeros(loaded.layers, len(at), dtype=torch.bool)
+        masked[order], masked[rest] = gaps[[layers[i] for i in chosen]][:, at], gaps[meant, :1]
         return Cached(
             keys[chosen][:, :, at],
             values[chosen][:, :, at],
@@ -204,6 +210,7 @@ class KV(Protocol):
             torch.cat([keys[:, :, :1], first_keys])[sources],
             torch.cat([values[:, :, :1], first_values])[sources],
             turned=self.options.positions == "shifted",
+            masked=masked,
         )
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
@@ -286,9 +293,10 @@ def _joined(layers: Sequence[Sequence[_Part]], nothing: torch.Tensor) -> Cached:
 
     The keys keep their rotations, as in KVComm's published code.
     """
-    at = torch.cat([places for _, _, places in layers[0]])
+    at = torch.cat([places for _, _, places, _ in layers[0]])
     keys, values = ([torch.cat([nothing, *(part[j] for part in parts)], dim=1) for parts in layers] for j in (0, 1))
-    counts = tuple(each.shape[1] for each in keys)
+    gaps = [torch.cat([at[:0].bool(), *(masked for *_, masked in parts)]) for parts in layers]
+    masked = torch.stack([pad(each, (0, len(at) - len(each)), value=True) for each in gaps])
     keys, values = ([pad(each, (0, 0, 0, len(at) - each.shape[1])) for each in all] for all in (keys, values))
     order, empty = tuple(range(len(layers))), nothing[None][:0]
-    return Cached(torch.stack(keys), torch.stack(values), order, at, empty, empty, turned=False, counts=counts)
+    return Cached(torch.stack(keys), torch.stack(values), order, at, empty, empty, turned=False, masked=masked)

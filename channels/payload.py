@@ -12,6 +12,7 @@ would be written in random order, and equal payloads would differ). Tensors by n
     states (L, n, H)                            sde: differences; hidden: states; of the layers listed
     keys, values (l, heads, p, w), at (p,)      kv, thoughts: of the layers listed; positions of the keys' rotations
     first_keys, first_values (L - l, heads, 1, w)    the first position of all other layers
+    masked (L, p)                               True for positions that a layer lacks; missing if there are none
     thought_ids (m,)                            thoughts: the tokens nearest to the latent steps, for readers only
     state (1, H)                                graft: the state that enters the layer listed
 

@@ -24,11 +24,12 @@ AXES = {
     **dict.fromkeys(("ids", "logprob", "entropy", "varentropy", "kurtosis", "sparse.covered"), "n"),
     **{"spans": "n 2", "top_ids": "n top", "top_logprobs": "n top", KEPT: "kept"},
     **{"rows": "kept *", "bridged": "n *", "sparse.ids": "n k", "sparse.weights": "n k", "states": "layers kept *"},
-    **{"keys": "layers heads p w", "values": "layers heads p w", "at": "p", "thought_ids": "*", "state": "1 *"},
+    **{"keys": "layers heads p w", "values": "layers heads p w", "at": "p", "masked": "* p"},
+    **{"thought_ids": "*", "state": "1 *"},
     **dict.fromkeys(("first_keys", "first_values"), "others heads 1 w"),
 }
 """The axes of each tensor, by its name or the first part of it; * is any size. See `channels.payload`."""
-INTEGERS = ("ids", "spans", "top_ids", "sparse.ids", KEPT, "at", "thought_ids")
+INTEGERS = ("ids", "spans", "top_ids", "sparse.ids", KEPT, "at", "masked", "thought_ids")
 STATISTICS = ("logprob", "entropy", "varentropy", "kurtosis", "top_logprobs")
 """Numbers that may be infinite, such as the logarithm of 0."""
 TOGETHER = (
@@ -114,7 +115,7 @@ def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[str]:
 
 def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterator[str]:
     n = len(tensors["ids"])
-    most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS}
+    most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS, "masked": 1}
     for name in [name for name in INTEGERS if name in tensors]:
         least = -1 if name == "ids" else 0  # providers return no ids
         yield from _outside(f"a value of {name}", tensors[name], least, most.get(name))
@@ -125,6 +126,8 @@ def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterato
     depth = len(layers) + len(tensors.get("first_keys", ()))
     if "keys" in tensors and ([*layers[:1]] != [0] or layers[-1] >= depth):
         yield _wrong("the list of layers of keys", [*layers], f"layer 0 among them, of {depth}")
+    if "masked" in tensors and (found := len(tensors["masked"])) != depth:
+        yield _wrong("the number of layers of masked", found, depth)
     for name, tensor in sorted(tensors.items()):
         if tensor.is_floating_point() and bool(tensor.isnan().any()):
             yield _wrong(f"a value of {name}", "NaN", "numbers")

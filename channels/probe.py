@@ -24,6 +24,8 @@ CARRIED = ("states", "rows", "sparse", "kept")
 """Tensors other than words and statistics, by the first part of their names."""
 HANDED = ("keys", "values", "first_keys", "first_values", "state")
 """Tensors that do not belong to the tokens of a message."""
+PLACES = ("at", "masked")
+"""Tensors that say where these stand."""
 
 
 def probed(
@@ -65,15 +67,15 @@ def probed(
 def _handed(payload: Payload, probe: Probe, seed: str, others: Sequence[Payload]) -> Payload:
     """Return a payload with other keys and values, or another state: a donor's, noise, or none at all."""
     names = [name for name in HANDED if vectors(payload.tensors, name) is not None]
-    words = {name: tensor for name, tensor in payload.tensors.items() if not is_carried(name) and name != "at"}
+    words = {name: tensor for name, tensor in payload.tensors.items() if not is_carried(name) and name not in PLACES}
     if probe in ("zeroed", "text"):
         return Payload(payload.label, words)
     if probe in FROM_A_RUN and not others:
         raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with --probe-from")
     if probe == "shuffled":
-        handed = {name: each for name, each in others[0].tensors.items() if is_carried(name) or name == "at"}
+        handed = {name: each for name, each in others[0].tensors.items() if is_carried(name) or name in PLACES}
         return Payload(payload.label, {**words, **handed})
-    chance, found = _chance(seed), {name: payload.tensors[name] for name in payload.tensors if name == "at"}
+    chance, found = _chance(seed), {name: payload.tensors[name] for name in PLACES if name in payload.tensors}
     for name in names:
         own = vectors(payload.tensors, name)
         samples = [each for donor in others if (each := vectors(donor.tensors, name)) is not None]

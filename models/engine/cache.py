@@ -93,11 +93,10 @@ class KVCache:
         Layers of which the piece has only the first position get zeros at the others, which they must not see.
         """
         (tensor,), (kind,) = self.tensors, self.kinds
-        rest = tuple(layer for layer in range(len(kind.members) // 2) if layer not in piece.layers)
         tensor[:, slot, :, column : column + len(piece) - start] = 0
         for layers, keys, values in (
             (piece.layers, piece.keys[:, :, start:], piece.values[:, :, start:]),
-            (rest, piece.first_keys[:, :, start:], piece.first_values[:, :, start:]),
+            (piece.others, piece.first_keys[:, :, start:], piece.first_values[:, :, start:]),
         ):
             if not (n := keys.shape[2]) or not layers:
                 continue

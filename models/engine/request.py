@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import ClassVar, Literal
 
 import torch
+from torch.nn.functional import pad
 
 from sottovoce.core.response_format import Form
 from sottovoce.models.huggingface.embedding_table import Table, tensor_digest
@@ -67,8 +68,8 @@ class Cached:
     first_values: torch.Tensor
     turned: bool = True
     """Rotate the keys on to the positions where the piece stands; otherwise they keep their own rotations."""
-    counts: tuple[int, ...] = ()
-    """Numbers of first positions that `layers` have, the rest being zeros; () if all have all."""
+    masked: torch.Tensor | None = None
+    """True for positions (L, n) that a layer lacks, which are zeros in `keys` and `values`; None if there are none."""
     causal: bool = True
     """False if layers that do not have all positions read the rest of the prompt under the left part of the mask of
     those that have them (KVComm's published code): a query sees as many positions after it as the layer lacks."""
@@ -81,16 +82,24 @@ class Cached:
     def digest(self) -> bytes:
         """A digest of all that changes what is read behind the piece."""
         tensors = tensor_digest(self.keys, self.values, self.at, self.first_keys, self.first_values)
-        rest = f"{self.layers} {self.turned} {self.counts} {self.causal}"
+        rest = f"{self.layers} {self.turned} {self.gaps} {self.causal}"
         return blake2b(f"{tensors} {rest}".encode(), digest_size=DIGEST).digest()
 
     @property
-    def lengths(self) -> Mapping[int, int]:
-        """The number of positions that layers have, for those that do not have all."""
-        firsts = self.first_keys.shape[2]
-        rest = [layer for layer in range(len(self.layers) + len(self.first_keys)) if layer not in self.layers]
-        counts = zip(self.layers, self.counts, strict=False)
-        return {layer: n for layer, n in counts if n < len(self)} | dict.fromkeys(rest, firsts)
+    def others(self) -> tuple[int, ...]:
+        """The layers that have only the first position, or none."""
+        return tuple(each for each in range(len(self.layers) + len(self.first_keys)) if each not in self.layers)
+
+    @cached_property
+    def gaps(self) -> Mapping[int, tuple[tuple[int, int], ...]]:
+        """Ranges of positions that layers lack, for those that do not have all."""
+        masked = torch.zeros(len(self.layers) + len(self.first_keys), len(self), dtype=torch.bool)
+        if self.masked is not None:
+            masked |= self.masked
+        masked[self.others, self.first_keys.shape[2] :] = True
+        changes = pad(masked.int(), (1, 1)).diff()  # 1 where a range starts, -1 where it ends
+        pairs = (zip(*((row == change).nonzero()[:, 0].tolist() for change in (1, -1)), strict=True) for row in changes)
+        return {layer: ranges for layer, each in enumerate(pairs) if (ranges := tuple(each))}
 
     def without_first(self) -> Cached:
         """Return the piece with nothing in the other layers, instead of their first position."""
@@ -251,8 +260,8 @@ class Request:
         """Ranges of columns that a layer must not see, by layer."""
         found: dict[int, tuple[tuple[int, int], ...]] = {}
         for start, piece in self.cached:
-            for layer, n in piece.lengths.items():
-                found[layer] = (*found.get(layer, ()), (start + n, start + len(piece)))
+            for layer, ranges in piece.gaps.items():
+                found[layer] = (*found.get(layer, ()), *((start + a, start + b) for a, b in ranges))
         return found
 
     @cached_property
@@ -261,8 +270,8 @@ class Request:
         found: dict[int, int] = {}
         for _, piece in self.cached:
             if not piece.causal:
-                for layer, n in piece.lengths.items():
-                    found[layer] = found.get(layer, 0) + len(piece) - n
+                for layer, ranges in piece.gaps.items():
+                    found[layer] = found.get(layer, 0) + sum(b - a for a, b in ranges)
         return found
 
     @cached_property
@@ -308,6 +317,8 @@ class KeysValues:
     at: torch.Tensor
     origins: tuple[Origin, ...] = ()
     """The origins of which there are positions."""
+    masked: torch.Tensor | None = None
+    """True for positions (L, n) that a layer lacks, as in `Cached`."""
 
 
 @dataclass(frozen=True)

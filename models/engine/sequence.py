@@ -270,7 +270,13 @@ class Sequence:
         wanted = self.request.record.cache
         if wanted:
             kept = kv.keys_values(slot, [at for at, origin in enumerate(origins) if origin in wanted])
-            self._cache = replace(kept, origins=tuple(each for each in wanted if each in origins))
+            masked = torch.zeros(len(kept.keys), len(origins), dtype=torch.bool)
+            for layer, ranges in self.request.hidden.items():
+                for start, end in ranges:
+                    masked[layer, start:end] = True
+            masked = masked[:, kept.at]
+            known = tuple(each for each in wanted if each in origins)
+            self._cache = replace(kept, origins=known, masked=masked if masked.any() else None)
 
     def _cut(self) -> Finish | None:
         """Cut the reply before the first token that overlaps a stop string."""

@@ -335,6 +335,24 @@ def test_what_is_kept_of_a_chain(store: PayloadStore, keep: str, positions: tupl
     assert at == [*range(at[0], at[0] + len(at))] and (at[0] == 0) == (keep == "all")
 
 
+@pytest.mark.parametrize(
+    ("depth", "sent", "compat"), [(6, {}, "paper"), (4, {"layers": (2,)}, "paper"), (7, {}, "reference")]
+)
+def test_what_was_received_is_handed_on_with_what_its_layers_lack(
+    store: PayloadStore, depth: int, sent: Any, compat: Any
+) -> None:
+    """Seen: the next reader attended to zeros, where its sender's layers had no positions of the first sender."""
+    reader, protocol = tiny_loaded("llama", num_hidden_layers=depth, sharp=0.15), KV(keep="all", compat=compat)
+    first = MessageRef(hand(KV(compat=compat, **sent), store))
+    chain = request_of(protocol, [Turn("user", (first, "Hi"))], reader, store_load(store), 0)
+    message = replace(first.message, payload=store.put(protocol.record_reply(reader.engine.run(chain), reader)))
+    found = asked(protocol, store, MessageRef(message), loaded=reader)
+    assert found.hidden == chain.hidden != {}
+    if compat == "paper":  # in the published code, both prompts read as one would see one another
+        expected = reader.engine.run(replace(found, prompt=(*chain.prompt, chat(reader, QUESTION))))
+        assert close(logprobs(reader.engine.run(found)), logprobs(expected), 1e-4)
+
+
 def test_no_steps_hand_the_cache_over(store: PayloadStore) -> None:
     for options in ({}, {"keep": "added"}):
         message = hand(create("thoughts", latent_steps=0, **options), store)

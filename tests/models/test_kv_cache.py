@@ -162,8 +162,10 @@ def test_keys_tell_apart_where_prompts_part(other: Request, apart: list[int]) ->
 
 def test_keys_of_received_positions_depend_on_how_they_are_read() -> None:
     whole, first = torch.ones(2, 1, 3, 4), torch.ones(1, 1, 1, 4)
-    piece = Cached(whole, whole, (0, 2), torch.arange(3), first, first, counts=(3, 2))
-    others = [replace(piece, **change) for change in ({"causal": False}, {"counts": (3, 3)}, {"turned": False})]
+    masked = torch.zeros(3, 3, dtype=torch.bool)
+    masked[2, 2] = True
+    piece = Cached(whole, whole, (0, 2), torch.arange(3), first, first, masked=masked)
+    others = [replace(piece, **change) for change in ({"causal": False}, {"masked": None}, {"turned": False})]
     found = [key for each in (piece, *others) for key in keys(request((each, Ids((9, 10)))))[:3]]
     assert len({*found}) == 12
     later = [keys(request((others[0], Ids((9, last))))) for last in (10, 11)]
