@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.globals import get_llm_cache
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -27,7 +28,7 @@ from sottovoce.agents.structured import Tools, bound, structured_output
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.core.event_loop import iterate, wait
+from sottovoce.core.event_loop import iterate, off_loop, wait
 from sottovoce.core.response_format import Form
 
 STREAMING = "streaming"
@@ -70,7 +71,9 @@ class HookedChatModel(LocalModel, BaseChatModel):
         if made and any(arguments.get(name) not in unset for name, unset in OF_ENGINES.items()):
             named = ", ".join(f"`{name}`" for name in OF_ENGINES)
             raise UsageError(f"{named} configure an engine, and a loaded model has one; pass them to `load`")
-        return arguments
+        if made and arguments.get("cache"):
+            raise UsageError("`cache` needs a model's name as key, and a loaded one may be any; name it in `model`")
+        return {**arguments, "cache": False} if made else arguments
 
     def __copy__(self) -> Self:
         """Return a copy that shares the loaded model, by its name or as the field `preloaded`."""
@@ -98,6 +101,29 @@ class HookedChatModel(LocalModel, BaseChatModel):
     @property
     def _llm_type(self) -> str:
         return "sottovoce"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", include={*LocalModel.model_fields})
+
+    def _get_llm_string(self, stop: list[str] | None = None, **kwargs: Any) -> str:
+        """Return the key of cached replies: all that they depend on, and the store of their payloads."""
+        loaded, chat = self.loaded, self.loaded.chat
+        known = [
+            self._identifying_params,
+            loaded.weights_key,
+            loaded.format,
+            loaded.vocabulary_key,
+            chat.tokenizer.chat_template,
+        ]
+        known += [loaded.sampling, loaded.stop_ids, self.payloads.place]
+        known += [hearer.loaded.table.key for hearer in self.hearers]
+        return f"{super()._get_llm_string(stop, **kwargs)} {known}"  # the former has a call's `stop` for ours
+
+    async def _agenerate_with_cache(self, *args: Any, **kwargs: Any) -> ChatResult:
+        if self.cache is not False and (self.cache or get_llm_cache()):
+            await off_loop(self._get_llm_string)  # it loads the model, which would block the event loop
+        return await super()._agenerate_with_cache(*args, **kwargs)
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         return {**super()._get_ls_params(stop or self.stop, **kwargs), "ls_provider": convert.PROVIDER}

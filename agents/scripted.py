@@ -6,6 +6,7 @@ call's metadata; a call without metadata takes from the queue of "".
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -58,6 +59,7 @@ class ScriptedChatModel(BaseChatModel):
 
     _recorded: list[RecordedCall] = PrivateAttr(default_factory=list)
     _lock: Untyped = PrivateAttr(default_factory=threading.Lock)
+    _key: str = PrivateAttr(default_factory=lambda: secrets.token_hex(8))
 
     def __init__(self, replies: Mapping[str, Iterable[str]] | Iterable[str] = (), **kwargs: Any) -> None:
         """Create the model from `replies` by agent name, or from one queue for all agents."""
@@ -73,6 +75,10 @@ class ScriptedChatModel(BaseChatModel):
     @property
     def _llm_type(self) -> str:
         return "scripted"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"script": self._key}
 
     def _generate(
         self,

@@ -19,13 +19,11 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 
-from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
-from sottovoce.core.any_types import JSON, AnyState, JSONValue
+from sottovoce.core.any_types import AnyState, JSONValue
 from sottovoce.core.event_loop import wait
 from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.option_groups import OF_SAMPLING
 from sottovoce.nodes.state import Discussion, Update
 
 Act = Callable[[RunContext[AnyState], AnyState, Agent], Awaitable[Update] | Update]
@@ -85,41 +83,29 @@ def plain(update: Update) -> Update:
     return {**update, "board": board}
 
 
-SPOKEN_BY = {
-    *OF_SAMPLING,
-    *"protocol options temperature max_tokens stop seed thinking thinking_markers brief share_thoughts exact".split(),
-}
-"""The fields of a local model that its replies depend on, besides its weights."""
-
-
 def key_of(contexts: Contexts[Any], agent: str, name: str) -> Callable[[Discussion], str]:
     """Return a function from the state to the key of `agent`'s act in the node `name`: 64 hexadecimal digits.
 
-    It loads a local model, since the key depends on its weights. If a person may be asked, the key is new each time.
+    It loads a local model, since the key depends on its weights. If a person may be asked, or the model has no key of
+    its own, the key is new each time.
     """
 
     def key(state: Discussion) -> str:
         run = contexts.of(state)
-        if run.settings.asks_people or any(each["what"] == "human" for each in state.get("interventions", [])):
+        one, people = run.agent(agent), [each for each in state.get("interventions", []) if each["what"] == "human"]
+        if run.settings.asks_people or people or not has_key(one.model):
             return secrets.token_hex(32)
-        one = run.agent(agent)
-        told = [agent, name, state, identity(one.model), one.prompts.digest(), one.wording]
+        # LangChain's own key of replies
+        told = [agent, name, state, one.model._get_llm_string(), one.prompts.digest(), one.wording]
         return hashlib.sha256(json.dumps(told, sort_keys=True, default=_plain).encode()).hexdigest()
 
     return key
 
 
-def identity(model: BaseChatModel) -> JSON:
-    """Return all that a model's replies depend on, and the folder of the payloads of cached ones."""
-    if not isinstance(model, HookedChatModel):
-        return {"hosted": model._get_llm_string()}  # the key of LangChain's own cache of replies
-    loaded = model.loaded
-    return {
-        **model.model_dump(mode="json", include=SPOKEN_BY),
-        "weights": [loaded.weights_key, loaded.format],
-        "hearers": [hearer.loaded.table.key for hearer in model.hearers],
-        "store": model.payloads.place,
-    }
+def has_key(model: BaseChatModel) -> bool:
+    """Return False if a model has no name for what its replies depend on, such as a function or a loaded model."""
+    named = type(model)._identifying_params is not BaseChatModel._identifying_params
+    return model.cache is not False and (named or model.is_lc_serializable())
 
 
 def _plain(value: object) -> JSONValue:

@@ -14,13 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from langchain_core.caches import BaseCache
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
 from langgraph.pregel import Pregel
 from langgraph.runtime import get_runtime
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from sottovoce.agents import convert
 from sottovoce.agents.ask import WORDS
@@ -165,8 +166,8 @@ class Contexts(Generic[AnySettings]):
         self._check_built(settings, "the context asks")
         return self._as_spoken(settings, self.defaults.model_fields_set | set(context))
 
-    def of(self, state: Discussion) -> RunContext[AnySettings]:
-        """Return the context of the settings in state.
+    def of(self, state: Discussion, *, new: bool = False) -> RunContext[AnySettings]:
+        """Return the context of the settings in state; a `new` run's has read nothing yet.
 
         Raises:
             UsageError: the settings are invalid, or the run's context asks for others.
@@ -174,7 +175,7 @@ class Contexts(Generic[AnySettings]):
         """
         context = _context_of(self.kind)
         key = _key(state, context)
-        run = self._built.get(key)
+        run = None if new else self._built.get(key)
         if run is None:
             settings = settings_of(state, self.kind.model_fields)
             parsed = self.kind.model_validate(settings)
@@ -336,6 +337,9 @@ class RunnableModel(BaseChatModel):
 
     # Any: pydantic would validate a Runnable's own type parameters
     runnable: Any
+    cache: BaseCache | bool | None = Field(
+        default=False, exclude=True
+    )  # LangChain's key would not tell runnables apart
     _is_async: bool = PrivateAttr(default=False)
 
     @property

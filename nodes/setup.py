@@ -20,6 +20,8 @@ from sottovoce.nodes.state import Discussion, Update, marked
 from sottovoce.nodes.streams import chat_of, is_inside, report
 from sottovoce.nodes.watch import Watch, check_watch
 
+DISCUSSION = "discussion"
+"""The key in LangGraph's configuration of a discussion of a saved run, which has several: they share its context."""
 Begin = Callable[[RunContext[AnyState], AnyState], Update]
 """Returns the first values of a scheme's own keys, or raises an error."""
 
@@ -50,7 +52,7 @@ def setup(
         first: Update = {"settings": settings.model_dump(mode="json"), "round": -1, "turn": 0}
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**asked, **first}
-        run = contexts.of(opened)
+        run = contexts.of(opened, new=DISCUSSION not in config.get("configurable", {}))
         if settings.asks_people:
             check_saver("a person takes part", config)
         told = [f"a person plays {agent}" for agent in settings.human]

@@ -26,6 +26,7 @@ from sottovoce.core.any_types import JSON, AnyState, Keywords, Untyped
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError, StepError
 from sottovoce.core.event_loop import in_daemon, is_ours, wait
 from sottovoce.core.text import without_secrets
+from sottovoce.nodes.setup import DISCUSSION
 from sottovoce.nodes.state import Update
 from sottovoce.runs.log import AskedLine, Key, Speaking, StepLine, check, encoded
 from sottovoce.runs.run import Observer, Run
@@ -39,8 +40,6 @@ HumanReply = Callable[[JSON], Reply]
 """A callback that replies to an `interrupt`: in an agent's place (nodes.people), or with an approval (approve)."""
 ROLES = {"human": "user", "ai": "assistant"}
 """Names of roles as we record them, by LangChain's."""
-DISCUSSION = "discussion"
-"""The key of a `LiveDiscussion` in LangGraph's configuration."""
 GOTO = "__goto__"
 """The key of a recorded update with the nodes that run next, if the node returned a `Command`."""
 

@@ -18,8 +18,9 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.core.event_loop import wait
 from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.graphs import scheme
+from sottovoce.nodes.setup import DISCUSSION
 from sottovoce.nodes.state import Update
-from sottovoce.runs.discussion import DISCUSSION, Graph, StepReader, recorded
+from sottovoce.runs.discussion import Graph, StepReader, recorded
 from sottovoce.runs.log import AgainLine, Count, Decided, Key, Line, StepLine, check, checked, encoded
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run

@@ -15,6 +15,7 @@ from sottovoce.agents.chat_model import is_observed
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate, create_debate
 from tests.support import tiny_loaded
 
@@ -28,6 +29,14 @@ def store(tmp_path: Path) -> PayloadStore:
 
 def model(store: PayloadStore, **more: Any) -> HookedChatModel:
     return HookedChatModel(protocol="sde", preloaded=tiny_loaded(), store=store, max_tokens=6, **more)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    place = tmp_path_factory.mktemp("model")
+    tiny_loaded().model.save_pretrained(place)
+    tiny_loaded().tokenizer.save_pretrained(place)
+    return str(place)
 
 
 def graph(chat: HookedChatModel) -> Any:
@@ -75,19 +84,46 @@ def test_a_listener_sees_every_call_and_the_messages_stay_as_they_are(store: Pay
     assert sum(each["output_tokens"] for each in usage.usage_metadata.values()) == 24
 
 
-def test_what_an_application_puts_on_its_model_still_works(store: PayloadStore) -> None:
+def test_what_an_application_puts_on_its_model_still_works(store: PayloadStore, folder: str) -> None:
     alone = said(graph(model(store)).invoke(QUESTION))
     own = Own(protocol="sde", preloaded=tiny_loaded(), store=store, max_tokens=6)
     listened = model(store, callbacks=[Heard()])
     cache, limiter = InMemoryCache(), InMemoryRateLimiter(requests_per_second=1e6, max_bucket_size=1e6)
     limiter.available_tokens = 9.0  # it refuses nothing, and counts
 
-    for each in (own, listened, model(store, cache=cache), model(store, rate_limiter=limiter)):
+    named = HookedChatModel(protocol="sde", model=folder, store=store, max_tokens=6)
+    cached = named.model_copy(update={"cache": cache})
+
+    assert is_observed(cached, {}) and said(graph(cached).invoke(QUESTION)) == said(graph(named).invoke(QUESTION))
+    for each in (own, listened, model(store, rate_limiter=limiter)):
         assert is_observed(each, {}) and said(graph(each).invoke(QUESTION)) == alone
 
     assert len(own.counted) == len(cache._cache) == 4 and limiter.available_tokens != 9.0
     assert listened.callbacks[0].ended == 4  # type: ignore[index, union-attr]  # the one above
     assert not is_observed(model(store), {}) and is_observed(model(store), {"callbacks": [Heard()]})
+
+
+CHANGES: list[dict[str, Any]] = [
+    *({name: value} for name, value in {"protocol": "nl", "options": {"compat": "reference"}, "top_k": 3}.items()),
+    *({name: 0.5} for name in ("temperature", "top_p")),
+    *({"max_tokens": 5}, {"stop": ["a"]}, {"seed": 2}, {"model": "bundled"}, {"dtype": "bfloat16"}),
+]
+
+
+def test_a_cached_reply_is_that_of_the_same_model_and_store(store: PayloadStore, folder: str, tmp_path: Path) -> None:
+    """Showed as: eleven of eleven changed fields got the other's reply."""
+    fields: dict[str, Any] = {"model": folder, "protocol": "cipher", "store": store, "seed": 1, "max_tokens": 6}
+    cache, elsewhere = InMemoryCache(), PayloadStore(tmp_path / "elsewhere")
+    for change in ({}, {}, *CHANGES, {"store": elsewhere}):
+        HookedChatModel(**{**fields, **change}, cache=cache).invoke("What is 14 + 3?")
+
+    assert len(cache._cache) == len(CHANGES) + 2
+
+
+def test_a_loaded_model_is_not_cached_and_says_so(store: PayloadStore) -> None:
+    assert model(store).cache is False
+    with pytest.raises(UsageError, match="`cache` needs a model's name as key, and a loaded one may be any"):
+        model(store, cache=InMemoryCache())
 
 
 async def test_sync_calls_in_a_running_loop_and_in_threads_say_what_async_ones_say(store: PayloadStore) -> None:

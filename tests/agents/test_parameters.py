@@ -14,6 +14,7 @@ from sottovoce.agents import chat_model
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.parameters import Refused, refused_in
 from sottovoce.channels.message import Message, Turn
+from sottovoce.graphs.debate import Debate, create_debate
 from tests.support import replied
 from tests.tables import each_row
 
@@ -118,6 +119,15 @@ def test_a_call_is_made_again_without_what_its_server_refuses_and_later_ones_nev
         "its server refuses `max_tokens`, which is sent as `max_completion_tokens`",
     )
     assert not second.notes
+
+
+def test_each_run_of_an_application_notes_what_its_server_refuses() -> None:
+    """Showed as a note in the first run of a process only; files that a run reads once were never read again either."""
+    refuses = "its server refuses `temperature`"
+    debate = create_debate(Debate(rounds=1), models=Choosy(refuses={"temperature": ""}, temperature=0.5)).compile()
+    boards = [debate.invoke({"question": "2 + 2?"}, output_keys=["board"])["board"] for _ in range(2)]
+
+    assert [str(board).count(refuses) for board in boards] == [1, 1]
 
 
 def test_another_agent_with_the_same_model_does_not_send_it_and_one_with_another_model_does() -> None:
