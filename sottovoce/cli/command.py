@@ -36,7 +36,7 @@ GROUPS = {
     "data": "Show data sets, generate games, build passage indexes.",
     "monitor": "Train, evaluate and show monitors, which predict failure.",
     "graph": "List schemes, draw their graphs, show their symmetries.",
-    "payloads": "List, check and remove the payload files of messages.",
+    "payloads": "Remove payload files of messages that nothing refers to.",
 }
 """The groups besides the schemes, in the order of the help."""
 

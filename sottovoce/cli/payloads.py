@@ -1,4 +1,4 @@
-"""The commands of `payloads`: list, verify and remove the payload files of messages.
+"""The command `payloads gc`: remove the payload files of messages that nothing needs.
 
 Nothing here imports torch or langgraph before a command needs it.
 """
@@ -6,8 +6,6 @@ Nothing here imports torch or langgraph before a command needs it.
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,50 +56,14 @@ class GarbageOptions(Checked):
     dry_run: bool = Field(default=False, description="Print what would be removed, and delete nothing.")
 
 
-@commands.add(Where)
-def list_(where: Where) -> None:
-    """Count payload files and their bytes by run."""
-    from sottovoce.runs.payload_stores import size_of
-
-    total = Counter[str]()
-    for place in _places(where):
-        files = place.files().values()
-        nbytes = sum(map(size_of, files))
-        if files:
-            say(f"{one_line(place.name)}  {counted(len(files), 'file')}, {amount(nbytes)}")
-        total += Counter(files=len(files), nbytes=nbytes)
-    say(f"in all {counted(total['files'], 'file')}, {amount(total['nbytes'])}")
-
-
-@commands.add(Where)
-def verify(where: Where) -> int:
-    """List missing and damaged payload files, and the messages that need them."""
-    from sottovoce.runs.payload_stores import wrong
-
-    checked, findings = 0, list[str]()
-    for place in _places(where):
-        files: dict[str, Path | None] = {**place.files()}
-        files |= {digest: None for digest in place.named if place.run and digest not in files}
-        checked += len(files)
-        findings += [
-            f"{path or place.root}: payload {digest} {why}; "
-            + (f"needed by {'; '.join(place.named[digest])}" if digest in place.named else "no known message needs it")
-            for digest, path in files.items()
-            if (why := wrong(digest, path))
-        ]
-    for line in findings:
-        say(one_line(line))
-    say(f"{counted(checked, 'payload')}, {len(findings)} wrong")
-    return 1 if findings else 0
-
-
 @commands.add(Where, GarbageOptions)
 def gc(where: Where, choice: GarbageOptions) -> None:
     """Remove payload files that no run or checkpoint refers to, except recent ones."""
+    from sottovoce.runs.payload_stores import places
+
     before, any_unnamed = time.time() - choice.older_than * HOUR, False
-    for place in _places(where):
-        unnamed = [path for digest, path in place.files().items() if digest not in place.named]
-        unnamed = [path for path in (*unnamed, *place.unfinished()) if path.is_file()]
+    for place in places(where.runs, where.store, where.checkpoints):
+        unnamed = place.unneeded()
         removed = [path for path in unnamed if path.stat().st_mtime < before] if not place.keep_reason else []
         if unnamed:
             any_unnamed = True
@@ -113,17 +75,9 @@ def gc(where: Where, choice: GarbageOptions) -> None:
 
 
 def _removal_line(place: Place, unnamed: list[Path], removed: list[Path], choice: GarbageOptions) -> str:
-    from sottovoce.runs.payload_stores import size_of
-
     if place.keep_reason:
         return f"{place.name}: {counted(len(unnamed), 'file')} without a known name, kept: {place.keep_reason}"
-    nbytes, done = sum(map(size_of, removed)), "would be removed" if choice.dry_run else "removed"
+    nbytes, done = sum(path.stat().st_size for path in removed), "would be removed" if choice.dry_run else "removed"
     younger = len(unnamed) - len(removed)
     stay = f"; younger than {choice.older_than:g} h and kept: {counted(younger, 'file')}" if younger else ""
     return f"{place.name}: {counted(len(removed), 'file')}, {amount(nbytes)} {done}{stay}"
-
-
-def _places(where: Where) -> Iterator[Place]:
-    from sottovoce.runs.payload_stores import places
-
-    return places(where.runs, where.store, where.checkpoints)

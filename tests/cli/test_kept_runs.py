@@ -136,7 +136,7 @@ READERS = {
     "debate": ["debate", "2 + 2?", "--model", "./tiny", "--probe", "shuffled", "--probe-from", "RUN"],
 }
 """The commands that take a kept run."""
-SEARCH = {"payloads list", "payloads verify", "payloads gc"}
+SEARCH = {"payloads gc"}
 """Those that search folders for runs; a run that cannot be read is left out there."""
 REFUSED: list[tuple[str, str]] = [
     *((" ".join(words), "unknown run") for words in READERS.values() if "RUN" in words),
@@ -163,7 +163,7 @@ REFUSED: list[tuple[str, str]] = [
     ("runs judge over --model ./tiny --call-limit 0", ""),
     ("runs remove over", ""), ("runs remove", ""), ("runs remove over --keep 3", ""),
     ("monitor collect over --to there.md", ""), ("monitor collect over", ""), ("monitor collect over --to over/log.jsonl --force", ""),
-    ("payloads list --runs nowhere", ""), ("payloads verify --runs there.md", ""), ("payloads gc --older-than -1 --runs .", ""),
+    ("payloads gc --runs nowhere", ""), ("payloads gc --runs there.md", ""), ("payloads gc --older-than -1 --runs .", ""),
     ("payloads gc --runs . --checkpoints nowhere.sqlite", ""),
     ("debate --model ./tiny --save over 2?", ""), ("debate --model ./tiny --save mine/over 2? --human nobody", ""),
     ("debate --model nowhere --save mine/new/er 2?", ""), ("debate --model ./tiny --save mine/new/er 2?", "half a model"),

@@ -1,4 +1,4 @@
-"""`payloads`: which files lie under messages, whether they are whole, and which of them nobody names."""
+"""`payloads gc`: which files under messages nobody names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.payloads import GarbageOptions, Where, gc, list_, verify
+from sottovoce.cli.payloads import GarbageOptions, Where, gc
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.runs import run_directory
@@ -71,37 +71,6 @@ def in_checkpoints(saver: str, digest: str) -> None:
         graph.invoke({"question": "Why?"}, config)
         said = Message("agent_2", 1, "revise", REPLY).to_dict() | {"payload": ref}
         graph.update_state(config, {"round": 1, "board": [said]}, as_node="agent_2")
-
-
-def test_files_are_counted_by_place(store: PayloadStore, capsys: pytest.CaptureFixture[str]) -> None:
-    run_on_shelf("one", "two")
-    put(store, "three")
-
-    list_(Where())
-
-    first, second, last = capsys.readouterr().out.splitlines()
-    assert "2 files" in first and first.startswith(run_directory.saved_runs()[0].name)
-    assert "1 file" in second and str(store.root) in second
-    assert last.startswith("in all 3 files, ")
-
-
-def test_damaged_and_missing_files_are_named_with_the_messages_that_need_them(
-    store: PayloadStore, capsys: pytest.CaptureFixture[str]
-) -> None:
-    of_run, (whole, damaged, missing, folder) = run_on_shelf("one", "two", "three", "four")
-    for digest in (damaged, missing, folder):
-        of_run._path(digest).unlink()
-    of_run._path(damaged).write_bytes(b"cut")
-    of_run._path(folder).mkdir()
-
-    assert verify(Where()) == 1
-
-    out = capsys.readouterr().out
-    who = f"needed by agent_1, round 3, in {run_directory.saved_runs()[0].name}"
-    assert f"payload {damaged} is damaged: the file of 3 bytes has another digest; {who}" in out
-    assert f"payload {missing} is missing; {who}" in out
-    assert f"payload {folder} cannot be read (Is a directory); {who}" in out
-    assert whole not in out and out.endswith("4 payloads, 3 wrong\n")
 
 
 def test_what_no_log_of_a_run_names_is_collected_and_what_is_young_stays(store: PayloadStore) -> None:
@@ -171,7 +140,7 @@ def test_what_is_written_again_is_young(store: PayloadStore) -> None:
 @pytest.mark.parametrize("where", [{"runs": [Path("nowhere")]}, {"checkpoints": ["nowhere.sqlite"]}])
 def test_places_that_are_not_there_are_told(where: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="nowhere"):
-        list_(Where(**where))
+        gc(Where(**where), GarbageOptions())
 
 
 def test_runs_in_folders_of_their_own_are_found(store: PayloadStore, tmp_path: Path) -> None:
