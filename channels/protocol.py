@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 
 from sottovoce.channels.compress import compressed
-from sottovoce.channels.message import MessageRef, Part, Turn
+from sottovoce.channels.message import MessageRef, Part, Place, Turn
 from sottovoce.channels.options import COMPAT, Compat, CompatName, LatentOptions, ProtocolOptions
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.probe import probed
@@ -52,6 +52,8 @@ class Prompt:
 
     pieces: tuple[Piece, ...]
     edits: tuple[Edit, ...] = ()
+    front: tuple[Place, ...] = ()
+    """The places of the messages whose keys and values its first pieces are."""
 
     def with_encoded(self, piece: Piece, edits: Sequence[Edit] = ()) -> Prompt:
         """Return the prompt followed by a piece; the positions of its edits count from its beginning.
@@ -60,24 +62,24 @@ class Prompt:
         """
         start = sum(map(len, self.pieces))
         moved = (replace(edit, at=start + edit.at) if edit.at != LAST else edit for edit in edits)
-        return Prompt((*self.pieces, piece) if len(piece) else self.pieces, (*self.edits, *moved))
+        pieces = (*self.pieces, piece) if len(piece) else self.pieces
+        return replace(self, pieces=pieces, edits=(*self.edits, *moved))
 
     def with_block(self, ids: tuple[int, ...]) -> Prompt:
         """Return the prompt followed by a block of thoughts; an edit of the last position stays before it."""
-        return Prompt((*self.pieces, Ids(ids, "block")), self.placed()) if ids else self
+        return replace(self, pieces=(*self.pieces, Ids(ids, "block")), edits=self.placed()) if ids else self
 
-    def with_front(self, piece: Cached, *, every_first: bool = True) -> Prompt:
-        """Return the prompt with keys and values before it, after any that are there already; none is added twice.
+    def with_front(self, piece: Cached, place: Place, *, every_first: bool = True) -> Prompt:
+        """Return the prompt with a message's keys and values before it, after those of others; none is added twice.
 
         Unless `every_first`, layers left out have the first position of the first piece alone.
         """
-        front = [each for each in self.pieces if isinstance(each, Cached)]
-        n = next((i for i, each in enumerate(self.pieces) if not isinstance(each, Cached)), len(self.pieces))
-        first, piece = piece, piece if every_first or not n else piece.without_first()
-        if not len(piece) or any(each.digest in (first.digest, piece.digest) for each in front[:n]):
+        if not len(piece) or place in self.front:
             return self
+        n, front = len(self.front), (*self.front, place)
+        pieces = (*self.pieces[:n], piece if every_first or not n else piece.without_first(), *self.pieces[n:])
         moved = (replace(edit, at=edit.at + len(piece)) if edit.at != LAST else edit for edit in self.edits)
-        return Prompt((*self.pieces[:n], piece, *self.pieces[n:]), tuple(moved))
+        return Prompt(pieces, tuple(moved), front)
 
     def placed(self) -> tuple[Edit, ...]:
         """Return the edits with their positions, those of the last position included."""
@@ -323,7 +325,9 @@ class Protocol:
         encode = self.encode_message if shared else self.encode_across_vocabularies
         prompt = prompt.with_encoded(*encode(reference, heard, loaded))
         before = self.encode_before(reference, heard, loaded) if self.hands_over and not reference.own else None
-        return prompt if before is None else prompt.with_front(before, every_first=self.rules.every_first)
+        if before is None:
+            return prompt
+        return prompt.with_front(before, reference.message.place, every_first=self.rules.every_first)
 
     def _read_payload(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
         """Return the payload of a message as it is heard, under the probe of the options; None for words alone."""

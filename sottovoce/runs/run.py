@@ -304,9 +304,9 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all payloads, each file counted once."""
+        """Bytes of the payloads of all messages, however many of them are equal."""
         refs = [message.payload for record in self.records.values() for message in record.messages]
-        return sum({ref.sha256: ref.nbytes for ref in refs if ref}.values())
+        return sum(ref.nbytes for ref in refs if ref)
 
     def questions(self) -> list[Question]:
         """Return the questions, each once."""

@@ -101,7 +101,7 @@ def test_only_the_first_sender_hands_over_first_positions(
 ) -> None:
     """Both senders count from 0, and a message that is heard twice stands there once."""
     protocol = KV(compat="reference", layers=layers, positions="paper")
-    messages = [MessageRef(hand(protocol, store, each)) for each in sent]
+    messages = [MessageRef(hand(protocol, store, each, agent=each)) for each in sent]
     (whole, first), (more, _) = (whole_and_first(payload_of(each.message, store)) for each in messages)
     both = {layer: [*zip(whole[layer], more[layer], strict=True)] for layer in whole}
     joined = {layer: (torch.cat(keys, 1), torch.cat(values, 1)) for layer, (keys, values) in both.items()}

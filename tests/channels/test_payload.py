@@ -178,17 +178,9 @@ LONG = torch.long
         ),
         (LABEL, {"state": torch.ones(2, 8)}, "the shape of state is"),
         (replace(LABEL, layers=(0, 1)), {**KEYS, "at": torch.arange(4)}, r"the shape of keys is"),
-        (
-            replace(LABEL, layers=(0, 1)),
-            {**KEYS, "masked": torch.ones(2, 5).long()},
-            "layers of masked is 2",
-        ),
+        (replace(LABEL, layers=(0, 1)), {**KEYS, "masked": torch.ones(2, 5).long()}, "layers of masked is 2"),
         (replace(LABEL, layers=(0, 1)), {**KEYS, "masked": torch.ones(3, 4).long()}, "the shape of masked is"),
-        (
-            replace(LABEL, layers=(0, 1)),
-            {**KEYS, "masked": torch.full((3, 5), 2)},
-            "a value of masked is 2",
-        ),
+        (replace(LABEL, layers=(0, 1)), {**KEYS, "masked": torch.full((3, 5), 2)}, "a value of masked is 2"),
         (replace(LABEL, layers=(0, 1)), {**KEYS, "at": torch.full((5,), -1)}, "a value of at is -1; expected 0 to"),
         (replace(LABEL, layers=(0, 1)), {**KEYS, "values": torch.ones(2, 4, 5, 9)}, "the shape of values is"),
         (

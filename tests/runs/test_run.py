@@ -186,7 +186,7 @@ def test_a_result_keeps_that_scheme_and_protocol_are_not_the_cause(outside: bool
     assert run.status == "stopped"  # a failed discussion is tried again
 
 
-def test_payloads_that_are_equal_are_one_file_and_counted_once() -> None:
+def test_equal_payloads_of_several_messages_all_count() -> None:
     run, refs = begun(), [PayloadRef("nl", digest * 64, "0" * 64, 5, 100) for digest in "aab"]
     run.only.messages = [Message(f"agent_{n}", 0, "answer", "", payload=ref) for n, ref in enumerate(refs)]
-    assert run.nbytes == 200
+    assert run.nbytes == 300
