@@ -255,7 +255,7 @@ def test_a_row_is_probed_from_an_earlier_one_of_its_kind(tmp_path: Path, model: 
 def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str) -> None:
     rows: dict[str, Any] = {name: {"scheme": "debate", "protocol": name, "layers": None} for name in ("nl", "sde")}
     small = {"carry_as": "int8", "keep": 0.5}
-    differing = {
+    differing: dict[str, dict[str, Any]] = {
         **{"small": small, "noise": {**small, "probe": "noise"}, "zeroed": {"probe": "zeroed"}},
         **{"own": {"control": "own"}, "agreed": {"escalate": "uncertainty", "escalate_above": 99}},
     }
