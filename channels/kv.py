@@ -200,6 +200,10 @@ class KV(Protocol):
         sources = [[*layers, *others].index(layer) for layer in meant]
         order = sorted(whole)
         chosen = [whole[layer] for layer in order]
+        first_keys = torch.cat([keys[:, :, :1], first_keys])[sources]
+        shifted = self.options.positions == "shifted"
+        if shifted and rest:  # on to the first position heard, from which the engine turns all keys
+            first_keys = loaded.network.rotary.turn(first_keys, rest, places[:1] - payload.tensors["at"][:1])
         masked = torch.zeros(loaded.layers, len(at), dtype=torch.bool)
         masked[order], masked[rest] = gaps[[layers[i] for i in chosen]][:, at], gaps[meant, :1]
         return Cached(
@@ -207,9 +211,9 @@ class KV(Protocol):
             values[chosen][:, :, at],
             tuple(order),
             places,
-            torch.cat([keys[:, :, :1], first_keys])[sources],
+            first_keys,
             torch.cat([values[:, :, :1], first_values])[sources],
-            turned=self.options.positions == "shifted",
+            turned=shifted,
             masked=masked,
         )
 

@@ -19,7 +19,7 @@ from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.sde import Graft
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
-from sottovoce.models import Cached, Ids, LoadedModel, Reply, Request, assemble
+from sottovoce.models import Cached, Ids, LoadedModel, Record, Reply, Request, assemble
 from sottovoce.models.huggingface.layers import hooked
 from sottovoce.models.huggingface.rotary import _keys
 from tests.support import (
@@ -208,6 +208,19 @@ def test_layers_left_out_carry_their_first_position_alone(store: PayloadStore) -
     assert piece.layers == (0, 2) and LOADED.engine.run(asked(KV(layers=(2,)), store, MessageRef(message))).ids
     assert message.payload is not None and whole.payload is not None
     assert message.payload.nbytes < 0.6 * whole.payload.nbytes
+
+
+def test_the_first_position_of_layers_left_out_is_turned_by_its_own_distance(store: PayloadStore) -> None:
+    """Seen: of a message heard in part, as if it were the position of the first token heard."""
+    protocol = KV(carry="reply", place="quoted", layers=(2,))
+    message = hand(protocol, store, max_new=8)
+    payload = payload_of(message, store)
+    request = asked(protocol, store, "You hear: ", MessageRef(message, (payload.spans[2],)))
+    ((column, _),) = request.cached
+    reply = LOADED.engine.run(replace(request, record=Record(cache=("received",))))
+    assert reply.cache is not None
+    by = column - payload.tensors["at"][:1]
+    assert close(reply.cache.keys[[1, 3]], LOADED.network.rotary.turn(payload.tensors["first_keys"], (1, 3), by), 1e-4)
 
 
 def test_a_reply_without_words_hands_nothing_over(store: PayloadStore) -> None:
