@@ -29,9 +29,15 @@ PLACES = ("at", "masked")
 
 
 def probed(
-    payload: Payload, loaded: LoadedModel, probe: Probe, *, seed: str, substitutes: Sequence[Payload] = ()
+    payload: Payload,
+    loaded: LoadedModel,
+    probe: Probe,
+    *,
+    seed: str,
+    substitutes: Sequence[Payload] = (),
+    whole: bool = True,
 ) -> Payload:
-    """Return the payload that `loaded` reads under a probe other than none.
+    """Return the payload that `loaded` reads under a probe other than none; a message heard `whole` may get longer.
 
     Raises:
         UsageError: there is nothing to replace, or no donor of the same kind.
@@ -46,10 +52,13 @@ def probed(
     if probe in ("shuffled", "noise_cov") and not others:
         raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with --probe-from")
     if probe == "shuffled":
-        donated = others[0].states
-        if states is None or donated is None:
+        donated, donor_rows = others[0].states, others[0].rows_over(loaded.table)
+        if states is not None and donated is not None:
+            return Payload(payload.label, {**words, "states": common(donated, len(payload))})
+        if whole or donor_rows is None or not len(donor_rows):
             return others[0]
-        return Payload(payload.label, {**words, "states": common(donated, len(payload))})
+        repeated = donor_rows[torch.arange(len(payload)) % len(donor_rows)]
+        return Payload(payload.label, {**words, f"rows.{loaded.table.key}": repeated})
     chance, found = _chance(seed), dict(words)
     if states is not None and probe.startswith("noise"):
         samples = [each.states for each in others if each.states is not None]

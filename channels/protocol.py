@@ -351,7 +351,8 @@ class Protocol:
         if probe == "none" or not length or payload.label.protocol != self.name:  # the latter carries words
             return payload
         seed = json.dumps([reference.chance, *reference.message.place, "probe"])
-        return probed(payload, loaded, probe, seed=seed, substitutes=list(map(load, reference.donors)))
+        substitutes = list(map(load, reference.donors))
+        return probed(payload, loaded, probe, seed=seed, substitutes=substitutes, whole=not reference.spans)
 
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:

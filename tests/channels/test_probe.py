@@ -176,6 +176,18 @@ def test_part_of_a_message_is_probed_as_in_the_whole(store: PayloadStore) -> Non
     assert torch.equal(carried(part)[0][0], whole[payload_of(message, store).tokens([spans[2]])[0]])
 
 
+def test_part_of_a_message_under_another_s_rows_keeps_its_length(store: PayloadStore) -> None:
+    """Seen: nothing was heard, since the part's characters were looked up in the other message's text."""
+    message, other = said(Cipher, store), said(Cipher, store, "Why is it so, and not otherwise?", n=5)
+    own = payload_of(message, store)
+    part = MessageRef(message, (own.spans[2], own.spans[7]), donors=donors_of(other))
+
+    (found,) = carried(hear(under(Cipher, "shuffled"), LOADED, store, part))
+
+    rows = payload_of(other, store).rows(LOADED.table.key)
+    assert rows is not None and torch.equal(found, rows[[at % 5 for at in own.tokens(part.spans)]])
+
+
 def test_what_cannot_be_probed_is_refused_in_one_line(store: PayloadStore) -> None:
     with pytest.raises(UsageError, match="probe is 'noise', and protocol 'nl' carries only words; leave it out"):
         NL(probe="noise")
