@@ -104,6 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(message.rstrip(".") + see, MISUSED)
     except KeyboardInterrupt:
         return _report("stopped", STOPPED)
+    except BrokenPipeError:  # who read the output has seen enough, such as `head`
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+        return FAILED
     except Exception as error:
         if _was_stopped(error):
             return _report("stopped", STOPPED)

@@ -150,3 +150,11 @@ def test_a_file_whose_ending_is_not_its_content_is_told_by_what_it_holds(
 def test_an_argument_of_a_model_that_there_is_not_is_refused() -> None:
     with pytest.raises(UsageError, match=r"unknown argument of HookedChatModel: 'tempature'; .* 'temperature'"):
         HookedChatModel(tempature=0)  # type: ignore[call-arg]
+
+
+def test_a_reader_of_the_output_that_leaves_ends_the_command_without_a_traceback() -> None:
+    command = [sys.executable, "-c", "from sottovoce.cli.main import main; raise SystemExit(main(['--help']))"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 1)
