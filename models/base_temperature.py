@@ -71,7 +71,7 @@ def base_temperature(loaded: LoadedModel) -> Base:
 PUBLISHED: Mapping[str, float] = {"Qwen": 0.7, "Llama 3": 0.6}
 """Temperatures by family, from generation_config.json of the Qwen2.5 and Llama 3.1 instruct models."""
 
-KNOWN: Mapping[str, float] = {"2c307e917fd27b89": 0.4}
+KNOWN: Mapping[str, float] = {"7b4b7b56b431b7f9": 0.4}
 """Temperatures by weights: measured by `models doctor` for SmolLM2-135M-Instruct in float32, from the catalogue."""
 
 

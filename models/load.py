@@ -10,6 +10,7 @@ import hashlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -20,13 +21,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.core.bounds import size_of
 from sottovoce.core.catalogue import BUNDLED
-from sottovoce.core.errors import ModelError
+from sottovoce.core.errors import ModelError, RecordError
 from sottovoce.core.event_loop import check_not_forked
-from sottovoce.core.files import models_folder
+from sottovoce.core.files import models_folder, text_of, write
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Ids, Record, Request, Rows, Stop
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
+from sottovoce.models.huggingface.embedding_table import weights_digest
 from sottovoce.models.huggingface.family import TESTED, layers_read_ids
 from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, check_memory, never_exact, settled
 from sottovoce.models.huggingface.load_files import read, tokenizer_at
@@ -97,9 +99,12 @@ def load(
                 LOGGER.info("loaded %s from %s in %.1f s", name, where, time.monotonic() - start)
                 limits: dict[str, Any] = {"memory": memory, "exact": exact}  # Any: as `assemble` has it
                 found = assemble(str(name), model, tokenizer, layers_path=layers_path, **limits)
+                files = [(file.name, file.stat()) for file in sorted(Path(where).iterdir()) if file.is_file()]
+                times = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
+                what = f"{version('transformers')} {version('torch')} {wanted} {times}"
+                # computed now: an engine that computes cannot fetch spread weights
+                vars(found)["weights_key"] = remembered("weights", what, lambda: weights_digest(model))
                 _known[key] = found if is_spread(place) else check_batches(found)
-                if is_spread(place):
-                    _ = _known[key].weights_key  # cached now: weights cannot be fetched while the engine computes
             else:
                 _known[key] = other.varied(engine=other.engine.twin(memory=memory, exact=exact))
         return _known[key]
@@ -188,20 +193,24 @@ def check_batches(loaded: LoadedModel) -> LoadedModel:
     if config.model_type in TESTED:
         return loaded
     what = f"{version('transformers')} {loaded.format} {config.to_json_string(use_diff=False)}"
-    file = models_folder() / "checked" / hashlib.sha256(what.encode()).hexdigest()[:32]
     with suppress(Exception):
-        if not file.exists():
-            computes = apart(loaded) <= allowed(loaded)
-            with suppress(OSError):
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text("together" if computes else "alone", encoding="utf-8")
-        else:
-            computes = file.read_text(encoding="utf-8") != "alone"
-        if not computes:
+        if remembered("checked", what, lambda: "together" if apart(loaded) <= allowed(loaded) else "alone") == "alone":
             loaded.network.one_by_one = True
             LOGGER.warning("%s: %s", loaded.name, ONE_BY_ONE)
             return loaded.varied(engine=loaded.engine.twin())
     return loaded
+
+
+def remembered(folder: str, what: str, compute: Callable[[], str]) -> str:
+    """Return a value as it was computed once on this machine for what is described; a folder of models keeps it."""
+    file = models_folder() / folder / hashlib.sha256(what.encode()).hexdigest()[:32]
+    with suppress(OSError):
+        return text_of(file)
+    value = compute()
+    with suppress(OSError, RecordError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(file, value)
+    return value
 
 
 @torch.inference_mode()

@@ -222,7 +222,7 @@ async def _attempt(
     ask = replace(
         ask,
         place=place,
-        seed=run.seed(state, agent.name, ask.act, attempt),
+        seed=run.seed(state, agent.name, ask.act, attempt) % 2**32,  # more bits would change the draws of saved runs
         asked=reason,
         temperature=temperature,
         turns=await _as_heard(run, state, agent, ask.turns),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -23,13 +23,19 @@ class Uniforms:
 
     def __init__(self, seed: int) -> None:
         """`seed` is 0 to 2**64 - 1; no draw is made yet."""
-        self._generator = torch.Generator().manual_seed(seed)
         self._drawn: list[float] = []
+        self._draw: Callable[[], NDArray[np.float64]]
+        if seed < 2**32:
+            small = torch.Generator().manual_seed(seed)  # it reads no higher bits (torch 2.13)
+            self._draw = lambda: torch.rand(DRAWN, generator=small, dtype=torch.float64).numpy()
+        else:
+            large = np.random.default_rng(seed)
+            self._draw = lambda: large.random(DRAWN)
 
     def at(self, i: int) -> float:
         """Return the draw of position i."""
         while i >= len(self._drawn):
-            self._drawn += torch.rand(DRAWN, generator=self._generator, dtype=torch.float64).tolist()
+            self._drawn += self._draw().tolist()
         return self._drawn[i]
 
 

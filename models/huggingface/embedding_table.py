@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
@@ -13,7 +14,7 @@ from torch import nn
 
 from sottovoce.models.huggingface.devices import input_device
 
-SPACED = 64  # values of each tensor in a digest of weights
+PIECE = 1 << 22  # values that a thread digests at a time
 LEFT_OUT = 1e-7  # maximum share of the weights' sum that is left out: as much as float32 rounds
 SUMMED = 1e-5  # of a cosine: far above the effect of the order of float32 sums
 NEIGHBOURS = 16  # cached for each token: a vector near the token is nearest to one of them
@@ -64,10 +65,8 @@ class Table:
 
     @cached_property
     def key(self) -> str:
-        """A short digest of shape and 4096 evenly spaced values, enough to distinguish models."""
-        flat = self.rows.reshape(-1)
-        step = max(1, len(flat) // 4096)
-        return tensor_digest(torch.tensor(self.rows.shape), flat[::step].float())[:16]
+        """A short digest of shape and values, whatever their dtype."""
+        return _digest_of_all([("table", self.rows)], torch.float32)
 
     @cached_property
     def mean_norm(self) -> float:
@@ -173,16 +172,23 @@ class Table:
 
 
 def weights_digest(model: nn.Module) -> str:
-    """Return a digest of every tensor's name, shape, dtype and 64 spaced values, to recognize the same weights.
+    """Return a digest of every tensor's name, shape, dtype and bytes, to recognize the same weights.
 
     Scales of quantized weights count too. Weights that accelerate has offloaded are fetched one module at a time, which
     must not happen while the model computes.
     """
+    return _digest_of_all(_tensors(model))
+
+
+def _digest_of_all(tensors: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype | None = None) -> str:
+    """Return 16 hexadecimal digits for named tensors, as `dtype` has their values; pieces are read in parallel."""
     digest = hashlib.sha256()
-    for name, tensor in _tensors(model):
-        flat = tensor.reshape(-1)
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype};".encode())
-        digest.update(tensor_digest(flat[:: max(1, len(flat) // SPACED)]).encode())
+    with ThreadPoolExecutor() as threads:
+        for name, tensor in tensors:
+            digest.update(f"{name} {tuple(tensor.shape)} {dtype or tensor.dtype};".encode())
+            pieces = tensor.detach().reshape(-1).split(PIECE)
+            for piece in threads.map(lambda piece: tensor_digest(piece.to(dtype or piece.dtype)), pieces):
+                digest.update(piece.encode())
     return digest.hexdigest()[:16]
 
 

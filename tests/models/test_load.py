@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from sottovoce.core.errors import EngineError, ModelError, UsageError
+from sottovoce.core.files import models_folder
 from sottovoce.models import BUNDLED_FOLDER, load, unload
 from sottovoce.models.engine.loop import Worker
 from sottovoce.models.sources.cache import changed, write_sums
@@ -302,6 +303,21 @@ def test_weights_that_changed_since_their_digest_was_taken_are_told_by_it(folder
     assert changed(folder) == [WEIGHTS]
     with pytest.raises(EngineError, match="logits were not finite after 0 new tokens; check the weights"):
         load(folder, device="cpu").engine.run(request())
+
+
+def test_the_key_of_weights_is_remembered_until_a_file_changes(folder: Path) -> None:
+    """All bytes are read for it, which takes seconds for a large model."""
+    key = load(folder, device="cpu").weights_key
+    (kept,) = (models_folder() / "weights").iterdir()
+    kept.write_text("remembered")
+    unload(folder)
+    assert load(folder, device="cpu").weights_key == "remembered"
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.norm.weight"].view(torch.int32)[5] ^= 1
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    unload(folder)
+
+    assert load(folder, device="cpu").weights_key not in (key, "remembered")
 
 
 def test_the_bundled_weights_have_the_digest_that_ships() -> None:

@@ -23,6 +23,7 @@ from sottovoce.models.base_temperature import (
     family_of,
     measure,
 )
+from sottovoce.models.huggingface.embedding_table import Table
 from tests.support import longer_tokenizer, reciting_loaded, tiny_model, tiny_tokenizer
 
 
@@ -80,6 +81,28 @@ def test_weights_are_the_same_only_where_values_and_shapes_are() -> None:
 
     assert loaded().weights_key == loaded().weights_key
     assert len({each.weights_key for each in [loaded(), *others]}) == 5
+
+
+@pytest.mark.parametrize(
+    "name", ["model.embed_tokens.weight", "model.layers.0.mlp.down_proj.weight", "model.norm.weight"]
+)
+def test_models_that_differ_in_one_bit_are_two(name: str) -> None:
+    """Showed as equal keys where 4,096 values of a table and 64 of each weight were read."""
+    same, model = loaded(), tiny_model()
+    values = dict(model.named_parameters())[name].detach().view(torch.int32).reshape(-1)
+    values[len(values) // 2 + 3] ^= 1
+    other = assemble("other", model, tiny_tokenizer())
+
+    assert (same.weights_key, same.table.key) == (loaded().weights_key, loaded().table.key)
+    assert other.weights_key != same.weights_key and (other.table.key != same.table.key) == ("embed" in name)
+
+
+def test_a_table_has_one_key_in_float32_and_in_the_bfloat16_that_it_came_in() -> None:
+    rows = torch.randn(7000, 700, generator=torch.Generator().manual_seed(0)).bfloat16()  # several pieces
+    changed = rows.clone()
+    changed[6999, 699] *= 2
+
+    assert Table(rows).key == Table(rows.float()).key != Table(changed).key
 
 
 def test_a_vocabulary_is_the_tokenizers_whatever_the_tables_height_or_width() -> None:
