@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import abc
 from concurrent.futures import Future
 from dataclasses import replace
@@ -78,6 +78,8 @@ class Sequence:
         most, decode = self.request.stop.max_new, self._detokenizer.text
         self.constraint = constraint_of(grammar, most, decode) if grammar else None
         """The state of constrained decoding; None without a response format."""
+        self._completed = [] if self.constraint is None or self.constraint.complete is None else [0]
+        """Numbers of tokens at which its format was complete."""
         self._own_table, self._shown = pending.table.key, 0
         tables = (pending.table.key, *(each.key for each in feed.tables)) if feed.kind == "mean" else ()
         self.recorder = Recorder(record, pending, last_layer if record.final_norm else None, tables)
@@ -182,8 +184,9 @@ class Sequence:
 
     @property
     def complete(self) -> int | None:
-        """The number of tokens at which its format was last complete; None if never, or without a format."""
-        return None if self.constraint is None else self.constraint.complete
+        """The number of its tokens at which its format was last complete; None if never, or without a format."""
+        before = bisect_right(self._completed, self.n)
+        return self._completed[before - 1] if before else None
 
     @property
     def wants_best(self) -> bool:
@@ -242,6 +245,8 @@ class Sequence:
         if effect is not None:
             self.constraint, self.next_id = effect.then, id if effect.id is None else effect.id
             kept, self.finish = effect.id is not None, effect.finish
+            if (complete := effect.then.complete) is not None and complete not in self._completed[-1:]:
+                self._completed.append(complete)
         elif self._stops(id, best):
             kept, self.finish = self.request.stop.keep, "stop"
         else:
@@ -249,8 +254,8 @@ class Sequence:
         if kept:
             self.n += 1
             self.recorder.ids.append(self.next_id)
-        if self.reads_along:
-            self.finish = self.finish or self._cut()
+        if self.reads_along and (self.finish is None or effect is not None):
+            self.finish = self._cut() or self.finish  # a stop string ends a format earlier
         if self.finish is None and self.n >= self.request.stop.max_new:
             self.finish = "length"
         if self.finish and self.complete is not None:

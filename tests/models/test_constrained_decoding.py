@@ -303,6 +303,20 @@ def test_what_completes_no_form_is_held_back() -> None:
     assert shown[-1] == "42"
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "ends", "complete"),
+    [(r"[^\n]+", "ab", "stop_text", True), ("abcde", "ab", "stop_text", False), ("ab|abcd", "ab", "stop_text", True)],
+)
+def test_a_stop_string_ends_a_format_earlier(pattern: str, text: str, ends: str, complete: bool) -> None:
+    """Showed as "3 * 5 = ": the stop string stayed in where the format was complete behind it."""
+    shown: list[str] = []
+    asked = request("\n", stop=Stop(9, texts=("cd",)), form=Form(pattern=pattern))
+    reply = reciting_loaded("\nabcde").engine.submit(asked, shown.append).result()
+
+    assert (said(reply), reply.finish, reply.complete) == (text, ends, complete)
+    assert not any("c" in each for each in shown)
+
+
 def test_special_tokens_are_never_written_into_a_form() -> None:
     for sampling in WARM[:2]:
         reply = ask(OBJECT, 100, sampling=sampling)
