@@ -233,11 +233,13 @@ class Trust(Checked):
 
     def check(self, settings: BaseModel, subject: str, folder: Path | None = None) -> None:
         """Check that the command line allows all that the settings name. Errors: see `lacking`."""
-        _refuse(self.lacking(settings, subject, folder))
+        if line := self.lacking(settings, subject, folder):
+            raise UsageError(line)
 
     def check_paths(self, settings: BaseModel, subject: str, folder: Path | None = None) -> None:
         """Check that the command line allows the paths and servers of the settings. Errors: see `lacking`."""
-        _refuse(self.closed(settings, subject, folder))
+        if line := self.closed(settings, subject, folder):
+            raise UsageError(line)
 
     def applied(self, settings: Model) -> Model:
         """Return the settings with the sandbox of this command line."""
@@ -249,11 +251,6 @@ def contained(settings: Model, like: Trust | BaseModel) -> Model:
     if OF_SANDBOX[0] not in type(settings).model_fields:
         return settings
     return settings.model_copy(update={name: getattr(like, name) for name in OF_SANDBOX})
-
-
-def _refuse(line: str) -> None:
-    if line:
-        raise UsageError(line)
 
 
 NO_TRUST = Trust()

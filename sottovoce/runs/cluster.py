@@ -131,7 +131,7 @@ def run_on_cluster(
                 waiting.extendleft(_save(ray, ref, running.pop(ref), run, store, observe))
 
         try:
-            while (waiting or running) and not (limit_reached := _reached(run, limits, start)):
+            while (waiting or running) and not (over := limits.reached(run.cost, time.monotonic() - start)):
                 while waiting and len(running) < most:
                     keys = waiting.popleft()
                     running[task.remote(*shared, keys, limits.at_once)] = keys
@@ -142,7 +142,7 @@ def run_on_cluster(
             finally:
                 for ref in running:
                     ray.cancel(ref, force=True)
-    return limit_reached if run.unfinished else ""
+    return over if run.unfinished else ""
 
 
 def _task(
@@ -190,12 +190,6 @@ def _gpus(ray: Any, settings: Settings, limits: Limits) -> float:
 def _shards(keys: Sequence[Key], workers: int, at_once: int) -> list[list[Key]]:
     size = max(1, min(at_once, -(-len(keys) // (workers * SHARDS))))
     return [[*keys[start : start + size]] for start in range(0, len(keys), size)]
-
-
-def _reached(run: Run, limits: Limits, start: float) -> str:
-    if limits.time_limit is not None and time.monotonic() - start >= limits.time_limit:
-        return limits.out_of_time()
-    return limits.reached(run.cost.calls, run.cost.total, run.cost.uncounted)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,6 +68,12 @@ class Cost(BaseModel):
             self.uncounted += "tokens_out" not in message.stats
             for name in ("tokens_in", "tokens_reused", "tokens_out", "tokens_thoughts"):
                 setattr(self, name, getattr(self, name) + int(message.stats.get(name, 0)))
+
+
+def summed(costs: Iterable[Cost]) -> Cost:
+    """Return the cost of several discussions together."""
+    several = [*costs]
+    return Cost(**{name: sum(getattr(each, name) for each in several) for name in Cost.model_fields})
 
 
 def flops(messages: Sequence[Message], models: Mapping[str, AgentModel]) -> float | None:

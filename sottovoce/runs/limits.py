@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from sottovoce.core.bounds import LONGEST_WAIT, Count
 from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.validation import Checked
+
+if TYPE_CHECKING:
+    from sottovoce.runs.cost import Cost
 
 SAME_COMMAND = "the same command"
 
@@ -72,17 +75,18 @@ class Limits(Checked):
             raise UsageError("--gpus-per-worker belongs to --workers; add --workers ray, or leave it out")
         return self
 
-    def reached(self, calls: int, tokens: int, uncounted: int = 0) -> str:
-        """Return the limit that is reached, in words; empty if none is.
+    def reached(self, cost: Cost, seconds: float | None = None) -> str:
+        """Return the limit that calls or `seconds` have reached, in words; empty if none is.
 
-        A limit of tokens cannot be kept where a server reports none for some calls (`uncounted`), so these reach it.
+        A limit of tokens cannot be kept where a server reports none for some calls, so these reach it.
         """
-        if self.token_limit and uncounted:
-            unknown = f"no tokens were reported for {uncounted:,} of {calls:,} calls"
+        if self.token_limit and cost.uncounted:
+            unknown = f"no tokens were reported for {cost.uncounted:,} of {cost.calls:,} calls"
             return f"the token limit cannot be kept: {unknown}; limit the calls instead"
-        taken = (("call", calls, self.call_limit), ("token", tokens, self.token_limit))
+        taken = (("call", cost.calls, self.call_limit), ("token", cost.total, self.token_limit))
         told = [f"the {name} limit is reached: {n:,} of {most:,}" for name, n, most in taken if most and n >= most]
-        return told[0] if told else ""
+        late = seconds is not None and self.time_limit is not None and seconds >= self.time_limit
+        return told[0] if told else self.out_of_time() if late else ""
 
     def out_of_time(self) -> str:
         """Return the time limit, in words."""

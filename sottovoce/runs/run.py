@@ -27,7 +27,7 @@ from sottovoce.core.files import bytes_of
 from sottovoce.core.validation import first_wrong, shown
 from sottovoce.nodes.question import Question, content_of, question_id, same_questions
 from sottovoce.prompts import kinds
-from sottovoce.runs.cost import Cost, read_prices
+from sottovoce.runs.cost import Cost, read_prices, summed
 from sottovoce.runs.log import (
     AgainLine,
     ClosingLine,
@@ -284,8 +284,7 @@ class Run:
     @property
     def cost(self) -> Cost:
         """The cost of all its calls so far."""
-        costs = [record.cost for record in self.records.values()]
-        return Cost(**{name: sum(getattr(each, name) for each in costs) for name in Cost.model_fields})
+        return summed(record.cost for record in self.records.values())
 
     @property
     def counts(self) -> Counts:

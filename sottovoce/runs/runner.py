@@ -28,6 +28,7 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch
 from sottovoce.runs import run_directory
 from sottovoce.runs.cluster import run_on_cluster
+from sottovoce.runs.cost import summed
 from sottovoce.runs.discussion import HumanReply, LiveDiscussion, recorded
 from sottovoce.runs.limits import SAME_COMMAND, Limits
 from sottovoce.runs.log import Event, Key
@@ -218,8 +219,7 @@ class Runner:
     def _reached(self) -> str:
         if self._limits.call_limit is None and self._limits.token_limit is None:
             return ""
-        cost = self._run.cost
-        return self._limits.reached(cost.calls, cost.total, cost.uncounted)
+        return self._limits.reached(self._run.cost)
 
     def _stop(self, why: str = "") -> None:
         self.over = self.over or why
@@ -277,23 +277,16 @@ class Job:
 
     def reached(self, runs: Iterable[Run]) -> str:
         """Return the limit that the runs have reached together, in words; empty if none."""
-        limit = self.limits.time_limit
-        late = limit is not None and time.monotonic() - self._start >= limit
-        return self.limits.reached(*_spent(runs)) or (self.limits.out_of_time() if late else "")
+        return self.limits.reached(summed(run.cost for run in runs), time.monotonic() - self._start)
 
     def _left(self, others: Iterable[Run]) -> Limits:
-        (calls, tokens, _), limits = _spent(others), self.limits
+        spent, limits = summed(run.cost for run in others), self.limits
         left = {
-            "call_limit": limits.call_limit and limits.call_limit - calls,
-            "token_limit": limits.token_limit and limits.token_limit - tokens,
+            "call_limit": limits.call_limit and limits.call_limit - spent.calls,
+            "token_limit": limits.token_limit and limits.token_limit - spent.total,
             "time_limit": limits.time_limit and limits.time_limit - (time.monotonic() - self._start),
         }
         return limits.model_copy(update=left)
-
-
-def _spent(runs: Iterable[Run]) -> tuple[int, int, int]:
-    costs = [run.cost for run in runs]
-    return sum(cost.calls for cost in costs), sum(cost.total for cost in costs), sum(cost.uncounted for cost in costs)
 
 
 @contextmanager
