@@ -40,13 +40,11 @@ AGAINST = {
 
 
 @contextmanager
-def debating(
-    loaded: LoadedModel, protocol: str = "nl", settings: Debate = SETTINGS, longest: int = TOKENS
-) -> Iterator[Any]:
+def debating(loaded: LoadedModel, protocol: str = "nl", longest: int = TOKENS) -> Iterator[Any]:
     """Yield a graph (Any: its input type is its full state) of one model with itself; payloads in a temp folder."""
     with tempfile.TemporaryDirectory() as folder:
         model = HookedChatModel(preloaded=loaded, protocol=protocol, max_tokens=longest, store=PayloadStore(folder))
-        yield create_debate(settings, models=model).compile()
+        yield create_debate(SETTINGS, models=model).compile()
 
 
 def questions(n: int) -> list[dict[str, str]]:
@@ -93,7 +91,7 @@ def _lookups(options: Options) -> Table:
     table.add("lookup decoding by round, prompts aside", *(f"batch {size}" for size in sizes), "aim")
     loaded = with_engine(options.loaded, Listening, threads=options.threads)
     debates = -(-max(*sizes, ALONE) // SETTINGS.agents)
-    spoken = [each for each in _submitted(loaded, debates, options.most(TOKENS), SETTINGS) if each.form is None]
+    spoken = [each for each in _submitted(loaded, debates, options.most(TOKENS)) if each.form is None]
     n = SETTINGS.agents * debates
     rounds = [spoken[n * i : n * (i + 1)] for i in range(SETTINGS.rounds)]
     for number, requests in enumerate(rounds, 1):
@@ -125,9 +123,7 @@ def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
         return median(ref["nbytes"] for ref in refs), median(ref["tokens"] for ref in refs)
 
 
-def _run_debates(
-    loaded: LoadedModel, n: int, settings: Debate = SETTINGS, *, together: bool = True, **engine: Any
-) -> None:
+def _run_debates(loaded: LoadedModel, n: int, *, together: bool = True, **engine: Any) -> None:
     """Run debates on a new engine (Any: its arguments), so that a repeat does not find its prompts cached."""
     fresh = with_engine(loaded, **engine)
 
@@ -135,7 +131,7 @@ def _run_debates(
         for question in questions(n):
             await graph.ainvoke(question)
 
-    with debating(fresh, settings=settings) as graph:
+    with debating(fresh) as graph:
         wait(graph.abatch(questions(n), {"recursion_limit": STEPS}) if together else in_turn(graph))
     fresh.engine.close()
 
@@ -153,16 +149,10 @@ class Listening(Engine):
         return super().submit(request, on_text)
 
 
-def _run_batch(loaded: LoadedModel, protocol: str, debates: int, longest: int, settings: Debate) -> None:
-    """Run concurrent debates on an engine with an empty prefix cache."""
-    loaded.engine.close()
-    with debating(loaded, protocol, settings, longest) as graph:
+def _submitted(loaded: LoadedModel, debates: int, longest: int) -> list[Request]:
+    """Return the requests of concurrent debates in words, round by round: prompts grow from round to round."""
+    with debating(loaded, longest=longest) as graph:
         wait(graph.abatch(questions(debates), {"recursion_limit": STEPS}))
     loaded.engine.close()
-
-
-def _submitted(loaded: LoadedModel, debates: int, longest: int, settings: Debate) -> list[Request]:
-    """Return the requests of natural-language debates, round by round: prompts grow from round to round."""
-    _run_batch(loaded, "nl", debates, longest, settings)
     assert isinstance(loaded.engine, Listening), "as made"
     return sorted(loaded.engine.submitted, key=lambda request: request.length)

@@ -112,25 +112,12 @@ def host(options: Options) -> Iterator[Table]:
         found = []
         for n in rows:
             network.prepare(n, loaded.tokenizer)
-            found.append(median(_milliseconds(loaded, case, n, options.most(STEPS, 2)) for _ in range(options.repeats)))
+            found.append(median(_step(loaded, case, n, options.most(STEPS, 2)) for _ in range(options.repeats)))
         table.add(name, *map("{:.2f}".format, found))
     yield table
 
 
-def _milliseconds(loaded: LoadedModel, case: Case, rows: int, steps: int) -> float:
-    """Return the time of a step, over many steps of one batch: CPU time, or on a GPU all of it."""
-    loop = decoding_loop(loaded, case, rows)
-    start = now(loaded)
-    for _ in range(steps):
-        loop.step()
-    milliseconds = 1000 * (now(loaded) - start) / steps
-    assert loop.scheduler.decoding == rows, f"all rows still decode under {case}"
-    return milliseconds
-
-
-def decoding_loop(
-    loaded: LoadedModel, case: Case, rows: int, *, prompt: int = PROMPT, warm: int = WARM, steps: int = STEPS
-) -> Loop:
+def decoding_loop(loaded: LoadedModel, case: Case, rows: int, steps: int, prompt: int, warm: int) -> Loop:
     """Return a loop that has read all prompts and made `warm` steps; `steps` more are left."""
     memory = (1 if loaded.network.device.type == "cpu" else 24) << 30
     loop = Loop(loaded.network, Limits(rows, memory=memory, reuse=False, lookup=case.lookup), Statistics())
@@ -191,7 +178,7 @@ def rivals(options: Options) -> Iterator[Table]:
 def _steps(loaded: LoadedModel, prompt: int, rows: tuple[int, ...], steps: int) -> Table:
     table, nl = Table(), "`nl`"
     table.add(f"prompts of {prompt} tokens, milliseconds a step", *(f"{n} rows" for n in rows))
-    found = {name: [_step(loaded, case, prompt, n, steps) for n in rows] for name, case in CASES.items()}
+    found = {name: [_step(loaded, case, n, steps, prompt, CAPTURED) for n in rows] for name, case in CASES.items()}
     for name, each in found.items():
         table.add(name, *map("{:.2f}".format, each))
     for name in list(CASES)[1:]:
@@ -205,10 +192,12 @@ def _steps(loaded: LoadedModel, prompt: int, rows: tuple[int, ...], steps: int) 
     return table
 
 
-def _step(loaded: LoadedModel, case: Case, prompt: int, rows: int, steps: int) -> float:
-    """Return the milliseconds of a step."""
-    loop = decoding_loop(loaded, case, rows, prompt=prompt, warm=CAPTURED, steps=steps)
-    return _timed(loaded, lambda: [loop.step() for _ in range(steps)], repeats=1) / steps
+def _step(loaded: LoadedModel, case: Case, rows: int, steps: int, prompt: int = PROMPT, warm: int = WARM) -> float:
+    """Return the milliseconds of a step, over many steps of one batch: CPU time, or on a GPU all of it."""
+    loop = decoding_loop(loaded, case, rows, steps, prompt, warm)
+    milliseconds = _timed(loaded, lambda: [loop.step() for _ in range(steps)], repeats=1) / steps
+    assert loop.scheduler.decoding == rows, f"all rows still decode under {case}"
+    return milliseconds
 
 
 def _bytes(loaded: LoadedModel, prompt: int, rows: int) -> float:
@@ -247,7 +236,7 @@ def _theirs(loaded: LoadedModel, prompt: int, rows: int, steps: int) -> Table:
     asked = [
         Request((Ids(tuple((i + 7 * j) % 400 for j in range(prompt))),), Stop(steps + CAPTURED)) for i in range(rows)
     ]
-    table, published, own = Table(), as_published(loaded), _step(loaded, CASES["`nl`"], prompt, rows, steps)
+    table, published, own = Table(), as_published(loaded), _step(loaded, CASES["`nl`"], rows, steps, prompt, CAPTURED)
     table.add(f"{rows} rows after {prompt} tokens", "ms a step", "`nl` against it")
     table.add("`nl`", f"{own:.2f}")
     for name, cache in {"`generate`": None, "`generate`, static cache, compiled": "static"}.items():
