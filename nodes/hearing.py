@@ -194,7 +194,7 @@ def check_edges(run: RunContext[AnyState]) -> list[str]:
     if not local and settings.protocol != WORDS:
         notes.append(f"no local model takes part: all messages are text, and none uses {settings.protocol}")
     for name in dict.fromkeys(name for model in local for name in model.channel.ignores):
-        if getattr(settings, name) is not None:
+        if getattr(settings, name) is not None and not in_words_alone(run):
             notes.append(f"{name} has no effect on messages by {settings.protocol}")
     notes += [*_unnamed(run), *_cold(run), *_thinking(run)]
     edges = _edges(run)
@@ -210,6 +210,11 @@ def check_edges(run: RunContext[AnyState]) -> list[str]:
 def carries_all(run: RunContext[AnyState], agent: str) -> bool:
     """Return True if the protocol carries all edges from an agent, so that it may leave out words."""
     return run.once(f"edges from {agent}", lambda: not any(edge.in_words for edge in _edges(run, agent).values()))
+
+
+def in_words_alone(run: RunContext[AnyState]) -> bool:
+    """Return True if all agents hear one another in words, so that nobody hears the protocol of the run."""
+    return run.once("words alone", lambda: {edge.in_words for edge in _edges(run).values()} == {True})
 
 
 def local_models(run: RunContext[Any]) -> dict[str, LocalModel]:
@@ -242,18 +247,22 @@ def _thinking(run: RunContext[AnyState]) -> list[str]:
 
 def _unnamed(run: RunContext[AnyState]) -> list[str]:
     """Return a note on each default that is missing in a model's files: the value, and its source."""
+    from sottovoce.channels import create  # late: torch
+
     notes = dict[str, None]()
     for name, model in local_models(run).items():
-        agent = run.agents[name]
-        if (base := agent.base) and base.why:
-            said = f"{model.loaded.name} names no temperature: {model.protocol} starts from {base.value:g}, {base.why}"
+        agent, channel = run.agents[name], model.channel
+        if in_words_alone(run):
+            channel = create(WORDS, compat=channel.compat)
+        if agent.base and (base := channel.base(model.loaded)).why:
+            said = f"{model.loaded.name} names no temperature: {channel.name} starts from {base.value:g}, {base.why}"
             if not base.sure:
                 measure = f"{command('models', 'doctor', model.model)} finds the highest at which it can be read"
-                said += f"; {measure if model.channel.averages else 'set another with --temperature'}"
+                said += f"; {measure if channel.averages else 'set another with --temperature'}"
             notes[said] = None
         unset = run.settings.top_p is None and model.top_p is None
-        if unset and agent.temperature and (top_p := model.channel.known_top_p(model.loaded)):
-            notes[f"{model.loaded.name} names no top_p: {model.protocol} takes {top_p.value:g}, {top_p.why}"] = None
+        if unset and agent.temperature and (top_p := channel.known_top_p(model.loaded)):
+            notes[f"{model.loaded.name} names no top_p: {channel.name} takes {top_p.value:g}, {top_p.why}"] = None
     return list(notes)
 
 
@@ -266,7 +275,7 @@ def _cold(run: RunContext[AnyState]) -> list[str]:
     ]
     senders = {*run.settings.speakers(), *(speaker for speaker, _ in run.settings.edges())}  # a judge's reply is text
     cold = [name for name in averaging if name in senders and run.agents[name].temperature == 0]
-    if not cold:
+    if not cold or in_words_alone(run):
         return []
     protocol = local[cold[0]].protocol
     return [f"at temperature 0 {protocol} equals nl: each mean is one token's embedding ({', '.join(cold)})"]

@@ -15,7 +15,7 @@ from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.event_loop import off_loop
 from sottovoce.core.response_format import Form
-from sottovoce.nodes.hearing import carries_all, escalated, escalates, hearing, with_thoughts
+from sottovoce.nodes.hearing import carries_all, escalated, escalates, hearing, in_words_alone, with_thoughts
 from sottovoce.nodes.probes import donated, with_donors
 from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question
@@ -214,6 +214,8 @@ async def _attempt(
     """Ask once, and return the reply with notes and statistics on what the agent heard and how."""
     attempt = attempt_of(state, agent.name, ask.act) + number
     place = Place(*moment(state), agent.name, ask.act, attempt)
+    if in_words_alone(run):
+        ask = replace(ask, protocol=WORDS)
     temperature, resampled = ask.temperature, None
     if temperature is None:
         own = agent.temperature_in_words if ask.protocol == WORDS else agent.temperature

@@ -144,7 +144,17 @@ def test_cipher_across_vocabularies_is_refused_by_name_or_goes_in_words(store: P
     assert not models["agent_1"].requests
     state = held(debating(models, rounds=2, fallback="nl", answer_turn="off"))
     assert len(about_edges(state)) == 2
-    assert [len(model.rows()) for model in models.values()] == [1, 1]  # each its own message alone
+    assert [len(model.rows()) for model in models.values()] == [0, 0]
+
+
+def test_a_protocol_that_nobody_hears_is_neither_computed_nor_stored_nor_shown(store: PayloadStore) -> None:
+    """Seen: means at the temperatures of means, 16 rows beside each message, and notes on them."""
+    models = {name: agents(name, store, loaded("a"), stranger()) for name in ("cipher", "nl")}
+    states = [held(debating(each, rounds=2, fallback="nl", answer_turn="off")) for each in models.values()]
+    found, expected = ([(each.text, each.payload and each.payload.summary) for each in board(s)] for s in states)
+    assert found == expected
+    assert all(request.feed.kind == "token" for model in models["cipher"].values() for request in model.requests)
+    assert [note for note in states[0]["notes"] if "in words: cipher needs one vocabulary" not in note] == []
 
 
 def test_agents_that_speak_by_different_protocols_are_noted(store: PayloadStore) -> None:
