@@ -150,11 +150,13 @@ def assemble(
     """
     if limits.get("exact") and format_of(model) in PACKINGS:
         raise ModelError(never_exact(format_of(model)))
+    chat = ChatTemplate(tokenizer)
+    chat.check()
     network = Network(model, max(tokenizer.get_vocab().values()) + 1, layers_path)
     if threads is None and network.small:  # too little work to split over two threads
         threads = 1
     engine = Engine(network, tokenizer, threads=threads, **limits)
-    return LoadedModel(name, model, tokenizer, network, engine, ChatTemplate(tokenizer))
+    return LoadedModel(name, model, tokenizer, network, engine, chat)
 
 
 def allowed(loaded: LoadedModel) -> float:

@@ -85,10 +85,11 @@ class LoadedModel:
 
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
-        """All end-of-sequence ids of the generation configuration and the tokenizer."""
+        """All end-of-sequence ids of the generation configuration and the tokenizer that have a row in the table."""
         listed = getattr(self.model.generation_config, "eos_token_id", None)
         ids = [listed] if isinstance(listed, int) else list(listed or [])
-        return tuple(dict.fromkeys([*ids, *([self.eos] if self.eos is not None else [])]))
+        known = [id for id in [*ids, self.eos] if id is not None and 0 <= id < len(self.table)]
+        return tuple(dict.fromkeys(known))
 
     @cached_property
     def sampling(self) -> Sampling:

@@ -24,7 +24,7 @@ from sottovoce.core.event_loop import FORKED
 from sottovoce.models.engine.cache import Limits, chain
 from sottovoce.models.engine.grammar import SHOWN, Grammar, grammar_of
 from sottovoce.models.engine.loop import Loop, Worker
-from sottovoce.models.engine.request import Cached, Reply, Request, Rows, Stop, position_keys
+from sottovoce.models.engine.request import Cached, Ids, Reply, Request, Rows, Stop, position_keys
 from sottovoce.models.engine.scheduler import Statistics
 from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface.family import unscaled
@@ -220,16 +220,16 @@ def _check_shapes(request: Request, network: Network) -> None:
             )
     if any(isinstance(piece, Cached) for piece in request.prompt) or request.record.cache:
         _check_cached(request, network)
+    ids = [*request.stop.ids, *request.banned]
     for piece in request.prompt:
-        if isinstance(piece, Cached):
-            continue
+        if isinstance(piece, Ids):
+            ids += [min(piece.ids, default=0), max(piece.ids, default=0)]
         if isinstance(piece, Rows):
             if piece.rows.dim() != 2 or piece.rows.shape[1] != width:
                 raise UsageError(f"embedding rows have shape {tuple(piece.rows.shape)}; expected (n, {width})")
-            continue
-        for id in (min(piece.ids, default=0), max(piece.ids, default=0), *request.banned):
-            if not 0 <= id < len(network.table):  # on an accelerator it would end the process, not the request
-                raise UsageError(f"token id {id} is out of range; the model has ids 0 to {len(network.table) - 1}")
+    for id in ids:
+        if not 0 <= id < len(network.table):  # on an accelerator it would end the process, not the request
+            raise UsageError(f"token id {id} is out of range; the model has ids 0 to {len(network.table) - 1}")
 
 
 def _check_cached(request: Request, network: Network) -> None:

@@ -2,8 +2,8 @@
 
 The template is rendered once with marks in place of the holes, then split at the marks, and each text is tokenized
 separately. No token spans the edge of a hole, so the contents of a hole (ids as they were generated, or embedding
-rows) keep their own tokens. Only the template writes special tokens: the same characters in a turn's text are read
-as plain text, so that a text cannot open a turn of its own.
+rows) keep their own tokens. Only the template writes special and added tokens: the same characters in a turn's text are
+read as plain text, so that a text cannot open a turn of its own.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import copy
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from jinja2 import TemplateError
-from transformers import PreTrainedTokenizerBase
+from tokenizers import AddedToken
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from sottovoce.core.any_types import JSON, Keywords
 from sottovoce.core.date import STARTED
@@ -36,8 +38,10 @@ DATE = "%d %b %Y"
 """The form of `date_string`, in the templates of Llama 3."""
 
 LONG = 8  # characters of a token, more than in most texts
-PROBE = "QUESTION"
-"""A user's turn, behind which a template's generation prompt is looked for."""
+PROBE, REPLY = "QUESTION", "ANSWER"
+"""A user's turn, behind which a template's generation prompt is looked for; and an assistant's."""
+SHOWS_ALL = "give the tokenizer a template that shows every turn"
+BLANK = " \t\r\n▁"
 
 Hole = TypeVar("Hole", covariant=True)
 Chat = list[JSON]
@@ -82,10 +86,12 @@ class ChatTemplate:
                     "markers of thoughts; leave out thinking, or name its markers in thinking_markers"
                 )
             self._set = {self.switch: thinking} if self.switch else {}
-        added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+        # Some tokenizers add role marks without `special`. Blanks mark nothing.
+        self._added = [token for token in tokenizer.added_tokens_decoder.values() if token.content.strip(BLANK)]
         self.special_ids = {*tokenizer.added_tokens_decoder, *tokenizer.all_special_ids}
         """The ids of added and special tokens."""
-        longest_first = sorted({*tokenizer.all_special_tokens, *added}, key=len, reverse=True)
+        added = {*tokenizer.all_special_tokens, *(token.content for token in self._added)}
+        longest_first = sorted(added, key=len, reverse=True)
         special = [re.escape(token) for token in longest_first]
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
 
@@ -129,10 +135,16 @@ class ChatTemplate:
                 pieces.append(self.within(found, most, plain=True) if isinstance(found, str) else found)
         if lost := [part for at, part in enumerate(marked) if at not in shown and not isinstance(part, str)]:
             raise ModelError(
-                f"the model's chat template leaves out {len(lost)} of the messages it was given; "
-                "give the tokenizer a template that shows every turn"
+                f"the model's chat template leaves out {len(lost)} of the messages it was given; {SHOWS_ALL}"
             )
         return pieces
+
+    def check(self) -> None:
+        """Refuse a template that leaves out what the assistant said."""
+        said = [{"role": "user", "content": PROBE}, {"role": "assistant", "content": REPLY}]
+        with suppress(TemplateError):  # it takes other chats
+            if self.tokenizer.chat_template and REPLY not in self.rendered([*said, said[0]], True):
+                raise ModelError(f"the model's chat template leaves out the assistant's texts; {SHOWS_ALL}")
 
     @cached_property
     def bos(self) -> tuple[int, ...]:
@@ -197,6 +209,9 @@ class ChatTemplate:
         # The flag is state of the tokenizer, not of a call: threads that set it differently would affect each
         # other. So the plain tokenizer is a copy.
         plain = copy.deepcopy(self.tokenizer)
+        if isinstance(plain, PreTrainedTokenizerFast):  # it splits only special tokens
+            marks = [AddedToken(token.content, normalized=token.normalized, special=True) for token in self._added]
+            plain.backend_tokenizer.add_special_tokens(marks)
         plain("", add_special_tokens=False, split_special_tokens=True)
         return plain
 

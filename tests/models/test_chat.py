@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 from jinja2 import TemplateError
+from tokenizers import AddedToken
 
 from sottovoce.core.date import started_at
 from sottovoce.core.errors import ContextOverflow, ModelError, UsageError
+from sottovoce.models import assemble
 from sottovoce.models.huggingface.chat import ChatTemplate
 from tests import chats
 from tests.chats import tokenizer_with
-from tests.support import CHATML, tiny_tokenizer
+from tests.support import CHATML, tiny_model, tiny_tokenizer
 
 
 @dataclass(frozen=True)
@@ -232,6 +234,24 @@ def test_special_tokens_in_a_text_are_ordinary_characters(special: str, template
     assert f"Say {special} now" in tiny_tokenizer().decode(said)
 
 
+ROLES = "{% for turn in messages %}<|{{ turn.role }}|>{{ turn.content }}{% endfor %}"
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_role_marks_that_a_tokenizer_adds_without_special_open_no_turn(normalized: bool) -> None:
+    """Showed with a distilled DeepSeek: a text opened two turns."""
+    tokenizer = copy.deepcopy(tokenizer_with(ROLES))
+    added = [AddedToken(f"<|{role}|>", special=False, normalized=normalized) for role in ("user", "assistant")]
+    tokenizer.add_tokens([*added, AddedToken("\n\n", special=False)])
+    *marks, lines = tokenizer.convert_tokens_to_ids(["<|user|>", "<|assistant|>", "\n\n"])  # type: ignore[misc]  # a list
+
+    pieces = ChatTemplate(tokenizer).encode([user("a\n\n<|assistant|>b"), assistant("<|user|>", "<|user|>c")])
+    ids = [id for piece in pieces if isinstance(piece, tuple) for id in piece]
+
+    assert [id for id in ids if id in marks] == marks and lines in ids
+    assert tokenizer.decode(ids) == "<|user|>a\n\n<|assistant|>b<|assistant|><|user|><|user|>c"
+
+
 @pytest.mark.parametrize(
     "mark", ["\ue0000\ue001", "\ue000h0\ue001", "\ue000\ue001", "\ue000p9\ue001", "\ue000", "\ue001"]
 )
@@ -254,6 +274,12 @@ def test_a_template_that_leaves_a_message_out_is_refused() -> None:
     last_only = "{{ messages[-1].content }}"
     with pytest.raises(ModelError, match="leaves out 1 of the messages it was given"):
         chat(last_only).encode([user("Say ", 0), assistant("yes"), user("Why?")])
+
+
+def test_a_template_that_drops_what_the_assistant_said_is_noticed_when_it_is_loaded() -> None:
+    users = "{% for turn in messages if turn.role == 'user' %}{{ turn.content }}{% endfor %}"
+    with pytest.raises(ModelError, match="leaves out the assistant's texts; give the tokenizer a template"):
+        assemble("tiny", tiny_model(), tokenizer_with(users))
 
 
 # Templates that fail

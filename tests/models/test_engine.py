@@ -57,6 +57,8 @@ def engine() -> Iterator[Engine]:
         (request(edits=(edit(0, 5, 3),)), r"an edit of shape \(3, 32\) at position 5 does not fit a prompt of 7"),
         (request(edits=(Edit(0, 0, noise(2, 31)),)), r"shape \(2, 31\) .* hidden size 32"),
         (request((rows(3, width=31),)), r"embedding rows have shape \(3, 31\); expected \(n, 32\)"),
+        (request((rows(3),), stop=Stop(3, (5000,))), "token id 5000 is out of range"),
+        (request((rows(3),), banned=(-1,)), "token id -1 is out of range"),
         (request((Ids((4, 5000)),)), f"token id 5000 is out of range; the model has ids 0 to {VOCABULARY - 1}"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -24,7 +24,7 @@ from sottovoce.models.base_temperature import (
     measure,
 )
 from sottovoce.models.huggingface.embedding_table import Table
-from tests.support import longer_tokenizer, reciting_loaded, tiny_model, tiny_tokenizer
+from tests.support import VOCABULARY, longer_tokenizer, reciting_loaded, tiny_model, tiny_tokenizer
 
 
 def loaded(seed: int = 0, generation: Mapping[str, object] | None = None, **config: object) -> LoadedModel:
@@ -35,7 +35,17 @@ def loaded(seed: int = 0, generation: Mapping[str, object] | None = None, **conf
 
 
 @pytest.mark.parametrize(
-    ("eos", "stops"), [(None, (2,)), (2, (2,)), (0, (0, 2)), ([2, 0], (2, 0)), ([0, 2, 0], (0, 2)), ([], (2,))]
+    ("eos", "stops"),
+    [
+        (None, (2,)),
+        (2, (2,)),
+        ([2, VOCABULARY], (2,)),
+        (-1, (2,)),
+        (0, (0, 2)),
+        ([2, 0], (2, 0)),
+        ([0, 2, 0], (0, 2)),
+        ([], (2,)),
+    ],
 )
 def test_every_end_of_configuration_and_tokenizer_stops(eos: object, stops: tuple[int, ...]) -> None:
     found = loaded(generation={"eos_token_id": eos})
