@@ -195,8 +195,7 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
     sources = [name for name, given in of.items() if given is not None]
     if len(sources) > 1:
         raise UsageError(f"{sources[0]} and {sources[1]} were given; give one of them")
-    record = record_of(settings)
-    if options.question is not None and record.games:
+    if options.question is not None and (record := record_of(settings)).games:
         own = command(record.command, "--sample", record.sample)
         raise UsageError(f"a question was given, but {record.command} plays games of its own; type {own}")
     # Fields of a question come with one; fields of the task may also apply to all rows of a file.
