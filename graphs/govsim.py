@@ -32,7 +32,6 @@ from sottovoce.environments.govsim.fishery import (
     Allocation,
     Game,
     World,
-    ended,
     first_state,
     is_harvested,
     is_over,
@@ -348,17 +347,17 @@ def _summary_turns(run: RunContext[GovSim], builder: PromptBuilder, state: Fishe
 def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
     """Return the number of months that the fish lasted; the score is 1 if they lasted for all."""
     game, world = game_of(state), state["world"]
-    went, left = ended(game, world), counted(world["harvests"][-1]["left"], "ton")
+    figures, months, left = measures(game, world), len(world["harvests"]), counted(world["harvests"][-1]["left"], "ton")
     lasted = f"the fish lasted all {counted(game.months, 'month')}"
-    died = f"the fish died out in month {went.months} of {game.months}"
+    died = f"the fish died out in month {months} of {game.months}"
     wanted = [read_tons(each) for each in current_messages(state) if each.act == WISH]
     decision: Decision = {
-        "answer": counted(went.months, "month"),
+        "answer": counted(months, "month"),
         "rule": "survival",
-        "why": f"{lasted if went.survived else died}, with {left} left",
+        "why": f"{lasted if figures['survived'] else died}, with {left} left",
         "votes": [],
-        "score": float(went.survived),
-        "measures": measures(went) | {"resets": len(state["epochs"])},
+        "score": figures["survived"],
+        "measures": figures | {"resets": len(state["epochs"])},
     }
     return with_unreadable(decision, wanted.count(None), len(wanted), "wishes could not be read, and caught nothing")
 

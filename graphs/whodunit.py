@@ -42,7 +42,7 @@ from sottovoce.environments.whodunit.actions import (
     read,
 )
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.knowledge import NOTES, Ended, World, class_noted, described_knowledge, measures
+from sottovoce.environments.whodunit.knowledge import NOTES, World, class_noted, described_knowledge, measures
 from sottovoce.environments.whodunit.rules import (
     KEYS,
     RETRIES,
@@ -270,11 +270,6 @@ def effect(update: Update) -> str:
     return "" if world["cancelled"] else world["done"][-1]["action"]
 
 
-def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
-    """Return the update for the turn of a muted agent."""
-    return {"world": passed(state["world"], agent)}
-
-
 def game_of(state: Discussion) -> Game:
     """Return the game in the state."""
     return Game.model_validate(state["game"])
@@ -350,19 +345,11 @@ def _question_of(builder: PromptBuilder, settings: WhoDunit, game: Game) -> str:
 # Decision
 
 
-def ended(state: Mystery) -> Ended:
-    """Return the result of the game, including the turns before resets."""
-    game, world = game_of(state), state["world"]
-    turns = len({(message.epoch, message.round) for message in state["board"]})
-    right, awarded = world["awarded"] == game.winner, world["awarded"] is not None
-    return Ended(right, awarded, turns, bool(world["cancelled"]), len(state["epochs"]))
-
-
 def by_award(run: RunContext[WhoDunit], state: Mystery) -> Decision:
     """Decide by the awarded character; without an award there is no answer, and the game is lost."""
     game, world, one = game_of(state), state["world"], run.settings.words.person
-    went, turn = ended(state), world["turn"]
-    figures, took = measures(went), went.turns
+    turn, took = world["turn"], len({(message.epoch, message.round) for message in state["board"]})
+    figures = measures(game, world, took, len(state["epochs"]))
     all_turns = f" ({took} turns with those before a reset)" if took > turn else ""
     if world["awarded"] is None:
         why = f"the game was cancelled in turn {turn}: {world['cancelled']}" if world["cancelled"] else (
@@ -410,7 +397,7 @@ def create_whodunit(settings: WhoDunit | None = None, **inputs: Unpack[GraphInpu
             role=settings.role_of(agent),
             to=next_turn,
             effect=effect,
-            silent=stay_silent,
+            silent=lambda run, state, agent: {"world": passed(state["world"], agent)},
             labels=OVER,
         )
     return frame.graph

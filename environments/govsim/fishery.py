@@ -15,7 +15,7 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict
@@ -78,10 +78,6 @@ class Game(Checked):
         """Return the agents that fish in a month, counted from 1."""
         early = self.newcomer_after is not None and month <= self.newcomer_after
         return self.agents[:-1] if early else self.agents
-
-    def to_json(self) -> str:
-        """Return the text of the game's file."""
-        return self.model_dump_json(indent=1) + "\n"
 
 
 def starts(split: Split, seed: int = 0) -> list[int]:
@@ -231,29 +227,19 @@ def allocate(pool: int, wishes: Mapping[str, int], how: Allocation, rng: random.
     return caught
 
 
-class Ended(NamedTuple):
-    """Metrics of one finished game."""
+def measures(game: Game, world: World) -> dict[str, int | float | None]:
+    """Return the metrics of a finished game by name; a newcomer's catches count from the month in which it joins.
 
-    months: int
-    """Survival time: the month of the collapse, or all months."""
-    survived: bool
-    """True if there was no collapse. A collapse in the last month counts as one, as in the authors' count of successful
-    runs, although the survival time is then the same."""
-    gains: dict[str, int]
-    """Total tons that each agent caught."""
-    efficiency: float
-    """In [0, 1]: the total catch as a share of what a full lake yields when half is caught each month."""
-    equality: float
-    """One minus the Gini coefficient: from 1/n (one agent has all) to 1 (all have the same, or nothing was caught)."""
-    over_usage: float
-    """In [0, 1]: the share of catches above the threshold of their month; without those of unreadable wishes."""
-
-
-def ended(game: Game, world: World) -> Ended:
-    """Return the metrics of a finished game; a newcomer's catches count from the month in which it joins."""
+    survived: 1 if there was no collapse. A collapse in the last month counts as one, as in the authors' count of
+        successful runs, although the survival time is then the same.
+    months: survival time, the month of the collapse, or all months.
+    gain: mean over agents of the total tons that each caught.
+    efficiency: in [0, 1], the total catch as a share of what a full lake yields when half is caught each month.
+    equality: one minus the Gini coefficient, see `equality`.
+    over_usage: in [0, 1], the share of catches above the threshold of their month; without those of unreadable wishes.
+    """
     assert is_over(game, world), "metrics are of games that are over"
-    months, caught = len(world["harvests"]), [month["caught"] for month in world["harvests"]]
-    gains = {agent: sum(month.get(agent, 0) for month in caught) for agent in game.agents}
+    gains = [sum(month["caught"].get(agent, 0) for month in world["harvests"]) for agent in game.agents]
     above = [
         month["caught"][agent] > month["threshold"]
         for month in world["harvests"]
@@ -261,30 +247,18 @@ def ended(game: Game, world: World) -> Ended:
         if wanted is not None
     ]
     most = game.months * game.start / 2
-    return Ended(
-        months=months,
-        survived=not has_collapsed(game, world),
-        gains=gains,
-        efficiency=1 - max(0.0, most - sum(gains.values())) / most,
-        equality=equality([*gains.values()]),
-        over_usage=fmean(above or [0]),
-    )
-
-
-def measures(game: Ended) -> dict[str, int | float | None]:
-    """Return the metrics by name; `gain` is the mean over agents, in tons."""
     return {
-        "survived": float(game.survived),
-        "months": game.months,
-        "gain": fmean(game.gains.values()),
-        "efficiency": game.efficiency,
-        "equality": game.equality,
-        "over_usage": game.over_usage,
+        "survived": float(not has_collapsed(game, world)),
+        "months": len(world["harvests"]),
+        "gain": fmean(gains),
+        "efficiency": 1 - max(0.0, most - sum(gains)) / most,
+        "equality": equality(gains),
+        "over_usage": fmean(above or [0]),
     }
 
 
 def equality(gains: Sequence[int]) -> float:
-    """Return one minus the Gini coefficient; 1 if all gains are 0."""
+    """Return one minus the Gini coefficient: from 1/n (one agent has all) to 1 (all have the same, or nothing)."""
     if not sum(gains):
         return 1.0
     apart = sum(abs(gain - other_gain) for gain in gains for other_gain in gains)

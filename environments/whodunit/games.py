@@ -157,10 +157,6 @@ class Game(Checked):
         """Return the values of an attribute: the published ones, and those in this game."""
         return [*dict.fromkeys([*ALL.get(attribute, ()), *(suspect[attribute] for suspect in self.suspects)])]
 
-    def to_json(self) -> str:
-        """Return the text of the game's file."""
-        return self.model_dump_json(indent=1) + "\n"
-
 
 def fitting(game: Game, facts: Sequence[Fact]) -> list[int]:
     """Return the numbers of the characters that fit all facts."""

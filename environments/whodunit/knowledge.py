@@ -12,7 +12,6 @@ and length.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
@@ -159,38 +158,23 @@ NOTES = {
 """For each blunder, the note for people on a message."""
 
 
-def trigger_class(blunders: Collection[str]) -> str:
-    """Return the class of a turn's blunders; "none" if no blunder has a class."""
-    return next((CLASSES[name] for name in CLASSES if name in blunders), "none")
-
-
 def class_noted(notes: Collection[str]) -> str:
-    """Return the class of a turn from the blunders in its message's notes."""
-    return trigger_class([name for name, note in NOTES.items() if note in notes])
+    """Return the class of a turn from the blunders in its message's notes; "none" if no blunder has a class."""
+    return next((CLASSES[name] for name in CLASSES if NOTES[name] in notes), "none")
 
 
-class Ended(NamedTuple):
-    """The end of one game."""
-
-    right: bool
-    awarded: bool
-    turns: int
-    """Number of all turns, including those before a reset; a turn that a reset replaced counts as one."""
-    cancelled: bool = False
-    resets: int = 0
-
-
-def measures(game: Ended) -> dict[str, int | float | None]:
-    """Return the metrics by name; a cancelled game is a failure.
+def measures(game: Game, world: World, turns: int, resets: int) -> dict[str, int | float | None]:
+    """Return the metrics of a game that is over, by name; a cancelled game is a failure.
 
     Success is 1 for a right award, else 0. Precision is None for a game without an award, so that its mean is over the
-    games with one.
+    games with one. `turns` are all turns, including those before a reset; one that a reset replaced counts as one.
     """
+    right, is_cancelled = float(world["awarded"] == game.winner), bool(world["cancelled"])
     return {
-        "success": float(game.right),
-        "precision": float(game.right) if game.awarded else None,
-        "turns": game.turns,
-        "cancelled": float(game.cancelled),
-        "resets": game.resets,
-        "unreadable": int(game.cancelled),  # a turn that cannot be read cancels the game
+        "success": right,
+        "precision": None if world["awarded"] is None else right,
+        "turns": turns,
+        "cancelled": float(is_cancelled),
+        "resets": resets,
+        "unreadable": int(is_cancelled),  # a turn that cannot be read cancels the game
     }

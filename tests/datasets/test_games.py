@@ -130,12 +130,12 @@ def test_a_file_with_a_wrong_game_is_refused_with_its_line(
 
 def test_stored_games_are_asked_by_their_files_names(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        (tmp_path / f"{name}.json").write_text(SMALL.game(name).to_json())
+        (tmp_path / f"{name}.json").write_text(SMALL.game(name).model_dump_json())
     found, origin = asked(game=[str(tmp_path / "one.json"), str(tmp_path / "two.json")])
     assert [each["id"] for each in found] == ["one", "two"] and origin.words == "stored games"
     assert found[1]["game"] == SMALL.game("two").model_dump(mode="json")
 
-    (tmp_path / "lake.json").write_text(Game(start=60, months=1).to_json())
+    (tmp_path / "lake.json").write_text(Game(start=60, months=1).model_dump_json())
     (question,), origin = asked(GovSim(), game=[tmp_path / "lake.json"])
     assert (question["id"], question["target"], question["game"]["start"]) == ("lake", "1 month", 60)
     assert origin.words == "stored game"

@@ -7,7 +7,7 @@ import random
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -19,16 +19,15 @@ from sottovoce.environments.govsim.fishery import (
     FITTED_ON,
     TESTED_ON,
     Allocation,
-    Ended,
     Game,
     World,
     allocate,
-    ended,
     equality,
     first_state,
     has_collapsed,
     is_harvested,
     is_over,
+    measures,
     next_month,
     own_catch,
     read_game,
@@ -70,7 +69,7 @@ def test_the_splits_share_no_start_value_and_have_26_14_and_20_games() -> None:
 
 def test_a_game_survives_its_file(tmp_path: Path) -> None:
     game = Game(start=210, seed="test/1", language=False, newcomer_after=2, allocation="proportional")
-    (tmp_path / "game.json").write_text(game.to_json())
+    (tmp_path / "game.json").write_text(game.model_dump_json())
     assert read_game(tmp_path / "game.json") == game
 
 
@@ -204,8 +203,8 @@ def test_any_game_keeps_to_its_rules(start: int, how: Allocation, wishes: list[i
         pool = min(start, 2 * month["left"])
     assert all(month["left"] >= 5 for month in world["harvests"][:-1])
     assert len(world["harvests"]) == 12 or world["harvests"][-1]["left"] < 5
-    found = ended(game, world)
-    assert 0 <= found.efficiency <= 1 and 0.2 - 1e-9 <= found.equality <= 1 and 0 <= found.over_usage <= 1
+    found: Any = measures(game, world)
+    assert 0 <= found["efficiency"] <= 1 and 0.2 - 1e-9 <= found["equality"] <= 1 and 0 <= found["over_usage"] <= 1
 
 
 def test_the_report_tells_every_catch_and_an_agent_alone_its_wish() -> None:
@@ -228,13 +227,15 @@ SIXTH: Any = pytest.approx(100 / 600)  # Any: compared with a float
 @pytest.mark.parametrize(
     ("tons", "expected"),
     [
-        (10, Ended(12, True, dict.fromkeys(AGENTS, 120), 1.0, 1.0, 0.0)),
-        (20, Ended(1, False, dict.fromkeys(AGENTS, 20), SIXTH, 1.0, 1.0)),
-        (0, Ended(12, True, dict.fromkeys(AGENTS, 0), 0.0, 1.0, 0.0)),
+        (10, (1, 12, 120, 1.0, 1.0, 0.0)),
+        (20, (0, 1, 20, SIXTH, 1.0, 1.0)),
+        (0, (1, 12, 0, 0.0, 1.0, 0.0)),
     ],
 )
-def test_who_wants_the_same_every_month_gets_what_the_rules_say(tons: int, expected: Ended) -> None:
-    assert ended(GAME, play(GAME, dict.fromkeys(AGENTS, lambda *_: f"Answer: {tons} tons"))) == expected
+def test_who_wants_the_same_every_month_gets_what_the_rules_say(tons: int, expected: Any) -> None:
+    world = play(GAME, dict.fromkeys(AGENTS, lambda *_: f"Answer: {tons} tons"))
+    names = ("survived", "months", "gain", "efficiency", "equality", "over_usage")
+    assert measures(GAME, world) == dict(zip(names, expected, strict=True))
 
 
 @pytest.mark.parametrize(("gains", "expected"), [([1, 1], 1.0), ([4, 0, 0, 0], 0.25), ([3, 1], 0.75), ([0, 0], 1.0)])
@@ -243,32 +244,35 @@ def test_equality_is_one_minus_ginis_coefficient(gains: list[int], expected: flo
 
 
 def test_a_catch_counts_as_over_usage_above_its_months_threshold_only() -> None:
-    found = ended(Game(start=100, months=1), first([10, 11, 10, 10, 9], Game(start=100, months=1)))
-    assert found.over_usage == pytest.approx(1 / 5)
-    unread = ended(Game(start=100, months=1), first([None, 11, 10, 10, 9], Game(start=100, months=1)))
-    assert unread.over_usage == pytest.approx(1 / 4), "no catch of a wish that could not be read"
+    found = measures(Game(start=100, months=1), first([10, 11, 10, 10, 9], Game(start=100, months=1)))
+    assert found["over_usage"] == pytest.approx(1 / 5)
+    unread = measures(Game(start=100, months=1), first([None, 11, 10, 10, 9], Game(start=100, months=1)))
+    assert unread["over_usage"] == pytest.approx(1 / 4), "no catch of a wish that could not be read"
 
 
 def test_one_free_rider_among_cooperators_is_paid_for_by_all() -> None:
     players: dict[str, Player] = {**dict.fromkeys(AGENTS, sustainable), "Luke": free_rider}
-    fair, ridden = ended(GAME, played(sustainable)), ended(GAME, play(GAME, players))
-    assert ridden.gains["Luke"] > ridden.gains["John"] and ridden.equality < fair.equality
-    assert ridden.over_usage > 0 and sum(ridden.gains.values()) < sum(fair.gains.values())
+    worlds = played(sustainable), play(GAME, players)
+    fair, ridden = (cast(dict[str, float], measures(GAME, world)) for world in worlds)
+    luke, john = (sum(month["caught"][name] for month in worlds[1]["harvests"]) for name in ("Luke", "John"))
+    assert luke > john and ridden["equality"] < fair["equality"]
+    assert ridden["over_usage"] > 0 and ridden["gain"] < fair["gain"]
 
 
 @pytest.mark.parametrize("start", starts("test"))
 @pytest.mark.parametrize("how", ALLOCATIONS)
 def test_sustainable_players_survive_and_greedy_ones_end_every_game_at_once(start: int, how: Allocation) -> None:
     game = Game(start=start, allocation=how)
-    kept, lost = ended(game, played(sustainable, game)), ended(game, played(greedy, game))
-    assert kept.survived and kept.over_usage == 0 and kept.efficiency > 0.95  # rounding leaves under 5 tons a month
-    assert lost.months == 1 and lost.over_usage > 0 and sum(lost.gains.values()) == start
+    kept, lost = (cast(dict[str, float], measures(game, played(each, game))) for each in (sustainable, greedy))
+    # rounding leaves under 5 tons a month
+    assert kept["survived"] and kept["over_usage"] == 0 and kept["efficiency"] > 0.95
+    assert lost["months"] == 1 and lost["over_usage"] > 0 and lost["gain"] * len(AGENTS) == pytest.approx(start)
 
 
 def test_a_collapse_in_the_last_month_is_no_survival_though_it_took_all_months() -> None:
     game = Game(start=100, months=2)
     world = harvested(game, next_month(game, first([10] * 5, game)), dict.fromkeys(AGENTS, 20))
-    assert has_collapsed(game, world) and (ended(game, world).survived, ended(game, world).months) == (False, 2)
+    assert has_collapsed(game, world) and [measures(game, world)[name] for name in ("survived", "months")] == [0, 2]
 
 
 # The talk

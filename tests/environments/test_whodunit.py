@@ -34,14 +34,12 @@ from sottovoce.environments.whodunit.knowledge import (
     BLUNDERS,
     CLASSES,
     NOTES,
-    Ended,
     World,
     class_noted,
     described_knowledge,
     known,
     measures,
     ruled_out,
-    trigger_class,
 )
 from sottovoce.environments.whodunit.rules import cancelled, first_state, is_over, step
 from tests.environments import players
@@ -142,7 +140,7 @@ def test_games_that_cannot_be_drawn_are_refused(made: Any, said: str) -> None:
 
 def test_a_game_survives_its_file(tmp_path: Path) -> None:
     for game in (asym(0), sym(0)):
-        (tmp_path / "game.json").write_text(game.to_json())
+        (tmp_path / "game.json").write_text(game.model_dump_json())
         assert read_game(tmp_path / "game.json") == game
 
 
@@ -356,7 +354,8 @@ def test_a_no_rules_out_by_the_truth() -> None:
     assert lines[1] == "Alex: character 2 does not wear a brown hat." and world["remaining"] == [1, 3]
     assert [(done["impact"], done["best"]) for done in world["done"]] == [(0, 0), (1, 2), (0, 0)]
     assert world["done"][2]["blunders"] == ["known", "eliminated"]
-    assert trigger_class(world["done"][2]["blunders"]) == "collapse" and trigger_class([]) == "none"
+    noted = [NOTES[each] for each in world["done"][2]["blunders"]]
+    assert class_noted(noted) == "collapse" and class_noted([]) == "none"
 
 
 @each_row(
@@ -380,7 +379,7 @@ def test_a_no_rules_out_by_the_truth() -> None:
 )  # fmt: skip
 def test_blunders_are_classed_by_the_truth(agent: str, before: Any, action: Action, blunder: str, of: str) -> None:
     done = taken(*before, (agent, action))[1]["done"][-1]
-    assert blunder in done["blunders"] and trigger_class(done["blunders"]) == of
+    assert blunder in done["blunders"]
     assert class_noted(["published: it", *(NOTES[each] for each in done["blunders"])]) == of
 
 
@@ -433,11 +432,12 @@ def test_it_ends_with_an_award_a_cancelled_turn_or_the_last_turn() -> None:
 
 
 def test_precision_is_of_games_with_an_award_and_a_cancelled_game_is_lost() -> None:
-    assert measures(Ended(False, True, 20, resets=1)) == {
+    fresh = first_state(SMALL)
+    assert measures(SMALL, {**fresh, "awarded": SMALL.winner % 2 + 1}, 20, 1) == {
         "success": 0, "precision": 0, "turns": 20, "cancelled": 0, "resets": 1, "unreadable": 0,
     }  # fmt: skip
-    assert measures(Ended(True, True, 10))["precision"] == 1
-    assert measures(Ended(False, False, 3, True)) | {"turns": 0} == {
+    assert measures(SMALL, {**fresh, "awarded": SMALL.winner}, 10, 0)["precision"] == 1
+    assert measures(SMALL, cancelled(fresh, "Alex", "it is cut"), 3, 0) | {"turns": 0} == {
         "success": 0, "precision": None, "turns": 0, "cancelled": 1, "resets": 0, "unreadable": 1,
     }  # fmt: skip
 

@@ -16,7 +16,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.environments.whodunit.actions import Malformed, described, fact, form, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
-from sottovoce.graphs.whodunit import WhoDunit, create_whodunit, draw_games, ended
+from sottovoce.graphs.whodunit import WhoDunit, create_whodunit, draw_games
 from sottovoce.models import Rows
 from tests.environments import players
 from tests.graphs.support import Once, Recording, board, lonely_loaded
@@ -71,6 +71,12 @@ class Perfect(ScriptedChatModel):
 # Who acts when, and how it ends
 
 
+def measured(success: int, precision: int | None, turns: int, cancelled: int) -> dict[str, Any]:
+    """The measures of a game without a reset."""
+    numbers = {"success": success, "precision": precision, "turns": turns, "cancelled": cancelled}
+    return {**numbers, "resets": 0, "unreadable": cancelled}
+
+
 @pytest.mark.parametrize("variant", ["asym", "sym"])
 @pytest.mark.parametrize("seed", range(5))
 def test_perfect_players_win(variant: Any, seed: int) -> None:
@@ -79,7 +85,7 @@ def test_perfect_players_win(variant: Any, seed: int) -> None:
     model = Perfect(game=Game.model_validate(question["game"]), settings=settings)
     state: Any = create_whodunit(settings, models=model).compile().invoke(question, output_keys=KEYS)
     assert state["decision"]["score"] == 1.0 and state["decision"]["answer"] == question["target"]
-    assert ended({**state, "board": board(state)}) == (True, True, len(model.calls), False, 0)  # type: ignore[typeddict-item]
+    assert state["decision"]["measures"] == measured(1, 1, len(model.calls), 0)
 
 
 def test_the_accuser_begins_and_intel_hands_back() -> None:
@@ -103,7 +109,7 @@ def test_peers_act_in_turn_and_a_skip_is_heard_by_nobody() -> None:
 @pytest.mark.parametrize(("variant", "reply", "turns"), [("asym", [ANYTHING, LIST], 31), ("sym", [SKIP, SKIP], 20)])
 def test_without_an_award_within_the_limit_there_is_no_answer(variant: Any, reply: list[str], turns: int) -> None:
     state, model = run(reply * 20, variant=variant)
-    assert len(model.calls) == turns and ended({**state, "board": board(state)}) == (False, False, turns, False, 0)  # type: ignore[typeddict-item]
+    assert len(model.calls) == turns and state["decision"]["measures"] == measured(0, None, turns, 0)
     assert state["decision"]["why"] == f"nobody was awarded within {turns} turns; no answer"
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
 
@@ -239,7 +245,7 @@ def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
 
 def test_after_twenty_retries_the_game_is_cancelled_and_lost() -> None:
     state, model = run({"Beth": [ANYTHING], "Alex": ["Hm."] * 30})
-    assert len(model.calls) == 1 + 1 + RETRIES and ended({**state, "board": board(state)}) == (False, False, 2, True, 0)  # type: ignore[typeddict-item]
+    assert len(model.calls) == 1 + 1 + RETRIES and state["decision"]["measures"] == measured(0, None, 2, 1)
     assert state["decision"]["why"] == (
         "the game was cancelled in turn 2: Alex could not be understood: "
         "There was no JSON object; end with one that holds your action.; no answer"
