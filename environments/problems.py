@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -182,11 +182,6 @@ def review_lines(reviews: list[Review], tests: list[str]) -> list[str]:
         lines.append(f"{number} ({review['agent']}): passes {len(review['passed'])} of {len(tests)}")
         lines += [f"  {test}: {actual}" for test, actual in review["failed"]]
     return lines
-
-
-def in_sandbox(backend: str | None, seconds: float, *, unsafe: bool) -> Runner:
-    """Return a runner in the sandbox of that name."""
-    return partial(sandbox.run, limits=sandbox.Limits(seconds=seconds), backend=backend, unsafe=unsafe)
 
 
 def uncontained(backend: str | None, run: Runner, *, unsafe: bool) -> list[str]:

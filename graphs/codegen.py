@@ -29,7 +29,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
 from sottovoce.core.trust import Names
-from sottovoce.environments import Split, problems
+from sottovoce.environments import Split, problems, sandbox
 from sottovoce.environments.codegen import (
     ASSERTIONS,
     MOST_TESTS,
@@ -345,7 +345,8 @@ class ProgramTests:
 
     def runner(self, settings: CodeGen) -> Runner:
         """Return the function that runs programs."""
-        return self.own_runner or problems.in_sandbox(settings.sandbox, settings.seconds, unsafe=settings.unsafe)
+        limits = sandbox.Limits(seconds=settings.seconds)
+        return self.own_runner or partial(sandbox.run, limits=limits, backend=settings.sandbox, unsafe=settings.unsafe)
 
     def check(self, run: RunContext[CodeGen], state: Coding) -> Update:
         """Check that solutions run, and have the required function: the Passer's step."""

@@ -224,11 +224,6 @@ def judgement(message: Message, question: Question) -> Verdict:
     return Verdict(answer, "" if answer is not None else f'"{ANSWER}" {read.missing[ANSWER]}')
 
 
-def by_judge(message: Message, question: Question) -> Vote:
-    """Return the judge's answer as a vote."""
-    return vote_of(message, boxed(judgement(message, question).answer))
-
-
 def settled(state: Discussion) -> str | None:
     """Return the moderator's answer of the current round; None without one."""
     message = said(state, "moderator", state["round"], ("moderate",))
@@ -242,7 +237,7 @@ def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:
     if answer is None:
         message, by = said(state, "judge", round, ("judge",)), "judge"
         assert message is not None, "the judge is asked if the moderator is undecided"
-        vote = voted(message, state, by_judge)
+        vote = voted(message, state, lambda said, question: vote_of(said, boxed(judgement(said, question).answer)))
         answer = vote["answer"]
         did = "decided" if vote["counts"] else "was asked, and its answer could not be read,"
         why = f"the judge {did} after round {round + 1}" + (f" ({took(vote)})" if took(vote) else "")

@@ -192,8 +192,12 @@ def begin(run: RunContext[ReConcile], state: Discussion) -> Update:
 
 def samples_of_files(run: RunContext[ReConcile]) -> dict[str, list[str]]:
     """Return the rendered samples of each file in the settings, read once in a run."""
-    files = dict.fromkeys(run.settings.convincing)
-    return run.once("convincing samples", lambda: {file: rendered(file, run.prompts) for file in files})
+
+    def read() -> dict[str, list[str]]:
+        files = {file: read_samples(file).samples for file in run.settings.convincing}
+        return {file: [_as_example(each, file, run.prompts) for each in samples] for file, samples in files.items()}
+
+    return run.once("convincing samples", read)
 
 
 def samples_for(run: RunContext[ReConcile], agent: str) -> list[str]:
@@ -280,15 +284,6 @@ def read_samples(path: Path | str) -> Samples:
         raise UsageError(f"{name} is not JSON: {error}") from error
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from error
-
-
-def rendered(file: str, prompts: Prompts) -> list[str]:
-    """Return the samples of a file as agents read them.
-
-    Raises:
-        UsageError: it is not a file of samples.
-    """
-    return [_as_example(sample, file, prompts) for sample in read_samples(file).samples]
 
 
 def _as_example(sample: Sample, file: str, prompts: Prompts) -> str:

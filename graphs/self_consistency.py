@@ -5,7 +5,8 @@ This is the Majority@k baseline of Du et al. and CIPHER; as in `single`, every s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack
+from functools import partial
+from typing import Unpack
 
 from pydantic import Field, model_validator
 
@@ -17,11 +18,6 @@ from sottovoce.nodes.evidence import with_evidence
 from sottovoce.nodes.say import answer
 from sottovoce.nodes.settings import Model
 from sottovoce.nodes.shared_settings import Alone, Voting
-from sottovoce.nodes.state import Discussion, Update
-
-if TYPE_CHECKING:
-    from sottovoce.nodes.agent import Agent
-    from sottovoce.nodes.context import RunContext
 
 
 class SelfConsistency(Alone, Voting):
@@ -45,11 +41,6 @@ class SelfConsistency(Alone, Voting):
         return self
 
 
-async def in_words(run: RunContext[SelfConsistency], state: Discussion, agent: Agent) -> Update:
-    """Answer as text under every protocol: a mean embedding leaves nothing to sample."""
-    return await answer(run, state, agent, WORDS)
-
-
 def create_self_consistency(settings: SelfConsistency | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
     """Return the uncompiled graph of k samples. `inputs`: see `GraphInputs`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
@@ -58,7 +49,7 @@ def create_self_consistency(settings: SelfConsistency | None = None, **inputs: U
     frame = Frame(SCHEME, settings, **inputs, begin=with_evidence)
     for sample in settings.speakers():
         frame.graph.add_edge("next_round", sample)
-        frame.act(sample, in_words, role="sample", to="decide")
+        frame.act(sample, partial(answer, protocol=WORDS), role="sample", to="decide")
     return frame.graph
 
 
