@@ -8,16 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from sottovoce.core.any_types import Unimported
 from sottovoce.core.bounds import LONGEST_WAIT, Count
 from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.validation import Checked
-
-if TYPE_CHECKING:
-    from sottovoce.runs.cost import Cost
 
 SAME_COMMAND = "the same command"
 
@@ -75,8 +73,8 @@ class Limits(Checked):
             raise UsageError("--gpus-per-worker belongs to --workers; add --workers ray, or leave it out")
         return self
 
-    def reached(self, cost: Cost, seconds: float | None = None) -> str:
-        """Return the limit that calls or `seconds` have reached, in words; empty if none is.
+    def reached(self, cost: Unimported, seconds: float | None = None) -> str:
+        """Return the limit that a `Cost` or `seconds` have reached, in words; empty if none is.
 
         A limit of tokens cannot be kept where a server reports none for some calls, so these reach it.
         """
