@@ -85,10 +85,13 @@ class Pages:
 def key(name: str) -> str:
     """Return a name's key for comparison: lowercase letters and digits without accents, other signs as spaces.
 
-    >>> key("  The “Sève-le-Bas”")
-    'the seve le bas'
+    Signs of names stay: C, C++ and C# are three.
+
+    >>> key("  The “Sève-le-Bas”"), key("C++")
+    ('the seve le bas', 'c++')
     """
-    letters = "".join(sign if sign.isalnum() or unicodedata.combining(sign) else " " for sign in folded(name))
+    signs = folded(name)
+    letters = "".join(sign if sign.isalnum() or unicodedata.combining(sign) or sign in "+#" else " " for sign in signs)
     return " ".join(letters.split())
 
 

@@ -197,6 +197,8 @@ def features_of_acts(
         if message.source not in ("model", "hosted") or not message.text:
             continue
         ref = message.thoughts_payload if measure.positions == "thoughts" else message.uncertainty
+        if ref is None and measure.positions == "thoughts" and message.source == "model":
+            continue  # it did not think
         if ref is None:
             raise UsageError(
                 f"the monitor that watches {message.agent} needs log-probabilities, and its model returned none; "

@@ -38,9 +38,9 @@ class Passage:
     """Further properties by name: a year, a section."""
 
     def passes(self, filter: Filter) -> bool:
-        """Return whether the passage has every value of a filter; 1821 and "1821" are equal."""
+        """Return whether the passage has every value of a filter; 1821, 1821.0 and "1821" are equal."""
         known = {**self.metadata, "docid": self.docid, "title": self.title, "url": self.url}
-        return all(name in known and str(known[name]) == str(value) for name, value in filter.items())
+        return all(name in known and _as_text(known[name]) == _as_text(value) for name, value in filter.items())
 
     @property
     def contents(self) -> str:
@@ -77,6 +77,10 @@ def key_of(text: str) -> str:
     """Return 16 hexadecimal digits, equal for texts that differ only in case, character width and spacing."""
     plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
     return hashlib.sha256(plain.encode()).hexdigest()[:16]
+
+
+def _as_text(value: object) -> str:
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def plain(metadata: Mapping[str, object]) -> dict[str, Value]:

@@ -325,3 +325,5 @@ def test_monitors_measure_the_text_or_the_thoughts(store: PayloadStore) -> None:
         assert features is not None
         assert features["entropy"] == pytest.approx(float(refs[name].load(store).tensors["entropy"].max()))
     assert found["all"] != found["thoughts"]
+    silent = replace(message, thoughts_payload=None)  # showed as an error that asks for log-probabilities
+    assert features_of_acts([silent], Measure(positions="thoughts"), store) is None

@@ -157,6 +157,14 @@ def test_a_page_is_found_however_its_name_is_written_and_the_first_of_a_title_co
     assert page is not None and page.sentences == ("It is green.",)
 
 
+def test_names_keep_their_signs() -> None:
+    """Showed as one page of three: who searched for C++ read about C."""
+    pages = Pages(Page(name, (f"It is {name}.",)) for name in ("C", "C++", "C#"))
+    found = [page and page.title for name in ("c", "c++", "“C#”") for page in [pages.page(name)]]
+
+    assert found == ["C", "C++", "C#"]
+
+
 def test_what_is_not_there_has_similar_titles() -> None:
     assert PAGES.page("Sev") is None and PAGES.page("") is None
     assert PAGES.similar("saint orla", 5) == ["St. Orla", "Sève"] and PAGES.similar("Seve!", 1) == ["Sève"]

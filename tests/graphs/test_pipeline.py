@@ -114,6 +114,15 @@ def test_the_summariser_waits_for_a_specialist_that_is_asked_again() -> None:
     assert "Times goes first." in model.calls[-1].text and "Plus first." not in model.calls[-1].text
 
 
+def test_a_muted_refiner_hides_nothing_of_those_before_it(store: PayloadStore) -> None:
+    model, once = lonely("kv", store, options={"carry": "prompt"}), Once("mute", "refiner")
+    graph = scheme("pipeline").create(Pipeline(), models=model, watch=once, store=store).compile()
+    said = {(each.agent, each.attempt): each for each in board(held(graph))}
+
+    assert said["refiner", 1].notes == ("muted",) and said["critic", 0].payload is not None
+    assert (said["judge", 0].stats["heard"], said["judge", 0].stats["heard_latent"]) == (2, 1)  # "(nothing)", critic
+
+
 @pytest.mark.parametrize("protocol", some(PROTOCOLS.names(), "cipher", "kv"))
 def test_specialists_hand_over_by_every_protocol(protocol: str, store: PayloadStore) -> None:
     state = piped("hierarchical", lonely(protocol, store), {"target": "22"})

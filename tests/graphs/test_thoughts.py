@@ -18,6 +18,7 @@ from sottovoce.graphs.whodunit import WhoDunit
 from sottovoce.nodes.context import made_from
 from tests.graphs.support import QUESTION
 from tests.graphs.test_transitions import CASES, FIRST, SCRIPTS, built
+from tests.support import tiny_loaded
 from tests.thinkers import THOUGHTS, Counting, thinker
 
 POISON = 'MUSING \\boxed{99} Answer: 99 Finish[99] [[1, 1]] {"action": 1} Evidence: [1]'
@@ -64,6 +65,24 @@ def test_shared_thoughts_are_heard_and_named_in_the_notes() -> None:
     )
     assert "MUSING" not in first[0].text and second[0].text.count("MUSING") == 2  # of two others, not its own
     assert any("hear the thoughts" in note for note in result["notes"])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "loaded", "told"),
+    [
+        ("debate", thinker(), "agents hear the thoughts of the others too"),
+        ("debate", tiny_loaded(), "share_thoughts has no effect"),
+        ("self_consistency", thinker(), "share_thoughts has no effect"),  # they hear nobody
+    ],
+)
+def test_a_note_says_that_thoughts_are_heard_only_where_they_are(
+    scheme: str, loaded: Any, told: str, tmp_path: Path
+) -> None:
+    model = HookedChatModel(preloaded=loaded, store=PayloadStore(tmp_path), max_tokens=2, share_thoughts=True)
+    result = built(scheme, {"answer_turn": "off", "share_thoughts": True}, models=model).invoke(dict(QUESTION))
+
+    (note,) = [note for note in result["notes"] if "hear the thoughts" in note or "share_thoughts" in note]
+    assert note.startswith(told)
 
 
 def test_a_reply_that_was_cut_in_its_thoughts_states_nothing() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
 
-from sottovoce.core.errors import CorpusError, ModelError, UsageError
+from sottovoce.core.errors import CorpusError, ModelError, RetrievalError, UsageError
 from sottovoce.retrievers import Passage, open_retriever
 from sottovoce.retrievers.bm25 import BM25Builder
 from sottovoce.retrievers.dense import DenseBuilder, DenseIndex, DenseSettings
@@ -116,6 +116,17 @@ def test_vectors_that_are_none_are_refused(vectors: list[list[float]]) -> None:
         DenseIndex.build(MILL[:2], Broken(vectors))
     with pytest.raises(CorpusError, match=r"^the encoder returned vectors of different lengths, or no numbers: "):
         DenseIndex.build(MILL[:2], Broken([[1.0], [1.0, 2.0]]))
+
+
+@pytest.mark.parametrize("vector", [[1.0, 2.0], [], [float("nan")]])
+def test_a_query_that_does_not_fit_its_index_is_refused_in_one_line(vector: list[float]) -> None:
+    """Showed as an AssertionError of FAISS, and as any order for NaN."""
+    index = DenseIndex.build(MILL[:2], Broken([[1.0], [2.0]]))
+    with pytest.raises(UsageError, match=r"^k is 0; expected at least 1$"):
+        index.search("?", 0)
+    index = DenseIndex(index._vectors, MILL, Broken([vector]), "mill")
+    with pytest.raises(RetrievalError, match=r"^the encoder returned \d numbers .* the index 'mill' needs 1: use the"):
+        index.search("?", 1)
 
 
 def test_no_encoder_and_no_folder_are_told(tmp_path: Path, index: Path) -> None:

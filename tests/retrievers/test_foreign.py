@@ -114,6 +114,13 @@ async def test_a_retriever_that_is_only_asynchronous_is_a_source() -> None:
     assert [each.id for each in await open_retriever(Later()).ainvoke("mill")] == ["retriever:later"]
 
 
+def test_a_number_passes_a_filter_however_it_is_written() -> None:
+    passage = Passage("1", "mill", metadata={"x": 1.0, "y": 2, "z": True})
+
+    assert all(passage.passes(filter) for filter in ({"x": 1}, {"x": "1"}, {"y": 2.0}, {"z": True}))
+    assert not any(passage.passes(filter) for filter in ({"x": 1.5}, {"y": 1}, {"z": 1}))
+
+
 def test_a_retriever_that_returns_no_documents_fails_in_one_line() -> None:
     with pytest.raises(RetrievalError, match=r"^retriever 'retriever' failed: AttributeError: 'str' object has no"):
         open_retriever(Odd()).invoke("mill")
