@@ -98,7 +98,7 @@ class KV(Protocol):
         return "prompt" in self.origins or self.thinks
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        """Require one architecture with equal heads and widths and rotary positions; depths may differ."""
+        """Require rotary positions and the same weights; `allow_other_weights` needs equal heads and widths alone."""
         for model in (speaker, hearer):
             self._check_positions(model)
         self._layers(speaker)
@@ -117,7 +117,7 @@ class KV(Protocol):
         told = f"with keys and values of {', and of '.join(parts)}"
         if "prompt" in self.origins:
             told += ": all that the sender was told, its documents and role included"
-        if speaker.weights_key != hearer.weights_key:
+        if self._check_weights(speaker, hearer):
             told += "; between other weights"
         return told
 

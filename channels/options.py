@@ -180,6 +180,11 @@ class HeardOptions(LatentOptions):
     inject: Inject = Field(
         default="latest", description="All but nl, cipher: messages that are heard with their payload."
     )
+    allow_other_weights: bool = Field(
+        default=False,
+        description="All but nl, cipher: let models of other weights exchange what fits (sde, hidden: models of equal "
+        "shape), though the numbers of one model mean nothing to another.",
+    )
 
 
 class LayerOptions(HeardOptions):
@@ -200,9 +205,6 @@ class StateOptions(LayerOptions):
         ge=0,
         allow_inf_nan=False,
         description="sde, hidden: factor on the states that are added; 1 as in the paper, 0 adds nothing.",
-    )
-    allow_other_weights: bool = Field(
-        default=False, description="sde, hidden: let models of equal shape exchange states."
     )
 
 

@@ -29,15 +29,9 @@ PLACES = ("at", "masked")
 
 
 def probed(
-    payload: Payload,
-    loaded: LoadedModel,
-    probe: Probe,
-    *,
-    seed: str,
-    substitutes: Sequence[Payload] = (),
-    whole: bool = True,
+    payload: Payload, loaded: LoadedModel, probe: Probe, *, seed: str, substitutes: Sequence[Payload], part: bool
 ) -> Payload:
-    """Return the payload that `loaded` reads under a probe other than none; a message heard `whole` may get longer.
+    """Return the payload that `loaded` reads under a probe other than none; of `part` of a message, at its length.
 
     Raises:
         UsageError: there is nothing to replace, or no donor of the same kind.
@@ -55,7 +49,7 @@ def probed(
         donated, donor_rows = others[0].states, others[0].rows_over(loaded.table)
         if states is not None and donated is not None:
             return Payload(payload.label, {**words, "states": common(donated, len(payload))})
-        if whole or donor_rows is None or not len(donor_rows):
+        if not part or donor_rows is None or not len(donor_rows):
             return others[0]
         repeated = donor_rows[torch.arange(len(payload)) % len(donor_rows)]
         return Payload(payload.label, {**words, f"rows.{loaded.table.key}": repeated})

@@ -18,7 +18,7 @@ from sottovoce.channels.options import COMPAT, Compat, CompatName, LatentOptions
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
-from sottovoce.core.errors import PayloadError, UsageError
+from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.models import (
     LAST,
@@ -221,6 +221,19 @@ class Protocol:
         """
         return None  # any two models can exchange words
 
+    def _check_weights(self, speaker: LoadedModel, hearer: LoadedModel, *, fits: bool = True) -> bool:
+        """Return True if the weights differ: refused unless `allow_other_weights` is set, and what is carried fits."""
+        if speaker.weights_key == hearer.weights_key:
+            return False
+        if not (fits and getattr(self.options, "allow_other_weights", True)):
+            raise ProtocolError(
+                f"{self.name} needs one model on both sides, but {speaker.name!r} and {hearer.name!r} have different "
+                "weights",
+                "use the same model, or carry that edge in words with --fallback nl"
+                + ("; --allow-other-weights lets them pass" if fits else ""),
+            )
+        return True
+
     def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Tokenize a chat around the messages in it, and insert each message by `encode_message`."""
         chat = [replace(turn, parts=tuple(_with_prefills(turn))) for turn in turns]
@@ -294,7 +307,8 @@ class Protocol:
     def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
         """Return True if a message is read with what its payload carries: another's, and new to the reader or all."""
         wanted = not reference.own and (reference.latest or getattr(self.options, "inject", "all") == "all")
-        return wanted and payload.label.protocol == self.name
+        same = payload.label.weights == loaded.weights_key or getattr(self.options, "allow_other_weights", True)
+        return wanted and same and payload.label.protocol == self.name
 
     def heard_bytes(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> float:
         """Return the bytes that a reader hears of a message besides its words; 0 if it hears only words."""
@@ -352,7 +366,7 @@ class Protocol:
             return payload
         seed = json.dumps([reference.chance, *reference.message.place, "probe"])
         substitutes = list(map(load, reference.donors))
-        return probed(payload, loaded, probe, seed=seed, substitutes=substitutes, whole=not reference.spans)
+        return probed(payload, loaded, probe, seed=seed, substitutes=substitutes, part=bool(reference.spans))
 
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:

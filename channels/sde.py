@@ -40,18 +40,9 @@ class SDE(Protocol):
         """Require the same weights on both sides, or with `allow_other_weights` the same vocabulary and shape."""
         for model in (speaker, hearer):
             _check_states(self.name, model)
-        if speaker.weights_key == hearer.weights_key:
-            return None
-        same_shape = (speaker.layers, speaker.network.hidden) == (hearer.layers, hearer.network.hidden)
-        allowed = self.options.allow_other_weights and same_shape and speaker.vocabulary_key == hearer.vocabulary_key
-        if not allowed:
-            raise ProtocolError(
-                f"{self.name} needs one model on both sides, but {speaker.name!r} and {hearer.name!r} have different "
-                "weights",
-                "use the same model, or carry that edge in words with --fallback nl"
-                + ("; --allow-other-weights lets equal shapes pass" if same_shape else ""),
-            )
-        return f"by {self.name} between other weights, which is outside the paper"
+        one, other = ((each.layers, each.network.hidden, each.vocabulary_key) for each in (speaker, hearer))
+        differ = self._check_weights(speaker, hearer, fits=one == other)
+        return f"by {self.name} between other weights, which is outside the paper" if differ else None
 
     def to_record(self, loaded: LoadedModel) -> Record:
         """Record the states of the chosen layers too."""
@@ -75,15 +66,11 @@ class SDE(Protocol):
 
     def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
         """Return True if its states fit, too."""
-        return super().carries(reference, payload, loaded) and self._fits(payload, loaded)
-
-    def _fits(self, payload: Payload, loaded: LoadedModel) -> bool:
-        if payload.states is None:
+        label, states = payload.label, payload.states
+        if states is None or not super().carries(reference, payload, loaded):
             return False
-        deepest = max(payload.label.layers, default=0)
-        shape = payload.states.shape[-1] == loaded.network.hidden and deepest < loaded.layers
-        alike = shape and payload.label.vocabulary == loaded.vocabulary_key
-        return payload.label.weights == loaded.weights_key or (self.options.allow_other_weights and alike)
+        shape = states.shape[-1] == loaded.network.hidden and max(label.layers, default=0) < loaded.layers
+        return label.weights == loaded.weights_key or (shape and label.vocabulary == loaded.vocabulary_key)
 
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)
@@ -121,13 +108,13 @@ class Graft(Protocol):
         return True
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        """Require models with one state at each position; widths, depths and vocabularies may differ."""
+        """Require one state at each position, and the same weights unless `allow_other_weights`, of any shape."""
         for model in (speaker, hearer):
             _check_states(self.name, model)
             self._layers(model)
             self._layer(model, self.options.layer_to)
         told = "with the state of the prompt's last position, which comes from all that the sender was told"
-        return told if speaker.weights_key == hearer.weights_key else f"{told}; between other weights"
+        return f"{told}; between other weights" if self._check_weights(speaker, hearer) else told
 
     def to_record(self, loaded: LoadedModel) -> Record:
         """Record the states that enter the layer too."""

@@ -140,7 +140,7 @@ def _protocols(loaded: LoadedModel) -> Found:
     names = [name for name in ("nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft") if name not in refused]
     why = "".join(f"; no {name}: {reason}" for name, reason in refused.items())
     seen = f"; {SEEN[loaded.name]}" if loaded.name in SEEN else ""
-    return None if refused else True, ", ".join(names) + why + seen
+    return None if refused else True, ", ".join(names) + why + seen + "; all but nl and cipher need equal weights"
 
 
 def _memory(loaded: LoadedModel) -> Found:

@@ -35,11 +35,11 @@ OURS: dict[str, tuple[Protocol, Collection[Difference]]] = {
         DIFFERENCES[1:],
     ),
     "states": (Hidden(), DIFFERENCES),
-    "keys and values of prompts": (KV(), DIFFERENCES[1:2]),
-    "keys and values in place of words": (KV(carry="both", place="quoted", carry_as="int8"), DIFFERENCES[1:2]),
-    "some layers": (KV(carry="reply", layer_share=0.5, inject="all", positions="paper"), DIFFERENCES[1:2]),
-    "thoughts": (Thoughts(latent_steps=3, realign=True), DIFFERENCES[1:2]),
-    "a state": (Graft(merge="sum"), ()),
+    "keys and values of prompts": (KV(allow_other_weights=True), DIFFERENCES[1:2]),
+    "keys and values in place of words": (KV(carry="both", place="quoted", carry_as="int8"), DIFFERENCES),
+    "some layers": (KV(carry="reply", layer_share=0.5, inject="all", positions="paper"), DIFFERENCES),
+    "thoughts": (Thoughts(latent_steps=3, realign=True), DIFFERENCES),
+    "a state": (Graft(merge="sum", allow_other_weights=True), ()),
     "deltas in fewer bytes": (SDE(carry_as="int8", keep=0.5), DIFFERENCES),
 }
 ONE_EACH = ("words", "means", "deltas in fewer bytes", "thoughts", "a state")
@@ -133,7 +133,7 @@ class Unprobed(SDE):
 
 
 class Incautious(SDE):
-    def _fits(self, payload: Payload, loaded: LoadedModel) -> bool:
+    def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
         return payload.states is not None and payload.states.shape[-1] == loaded.network.hidden
 
 

@@ -234,23 +234,23 @@ def test_another_depth_takes_each_layer_at_its_relative_place(store: PayloadStor
     assert [layer_of(layer, 8, 4) for layer in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [layer_of(layer, 3, 3) for layer in range(3)] == [0, 1, 2]
     assert layer_of(0, 4, 12) == 1  # the first layer stands at layer 0, too
-    (far,) = cached(
-        asked(KV(), store, MessageRef(hand(KV(), store)), loaded=tiny_loaded("llama", num_hidden_layers=12))
-    )
+    protocol, message = KV(allow_other_weights=True), MessageRef(hand(KV(), store))
+    (far,) = cached(asked(protocol, store, message, loaded=tiny_loaded("llama", num_hidden_layers=12)))
     assert far.layers == (0, 1, 4, 7, 10) and torch.equal(far.keys[0], far.keys[1])
     deep = tiny_loaded("llama", num_hidden_layers=8, sharp=0.15)
-    told = KV().check(LOADED, deep)
+    told = protocol.check(LOADED, deep)
     assert told is not None and "documents and role included" in told and "between other weights" in told
-    (piece,) = cached(asked(KV(), store, MessageRef(hand(KV(), store)), loaded=deep))
+    (piece,) = cached(asked(protocol, store, message, loaded=deep))
     assert piece.layers == (0, 2, 4, 6) and len(piece.first_keys) == 4
-    read = deep.engine.run(asked(KV(), store, MessageRef(hand(KV(), store)), loaded=deep)).usage
+    read = deep.engine.run(asked(protocol, store, message, loaded=deep)).usage
     assert read.reused >= len(piece)
 
 
 def test_another_vocabulary_of_one_architecture_hears_what_was_read(store: PayloadStore) -> None:
     longer = assemble("longer", tiny_model("llama", num_hidden_layers=4, vocab_size=301), longer_tokenizer())
-    assert KV().check(LOADED, longer) is not None
-    assert len(cached(asked(KV(), store, MessageRef(hand(KV(), store)), loaded=longer))) == 1
+    protocol = KV(allow_other_weights=True)
+    assert protocol.check(LOADED, longer) is not None
+    assert len(cached(asked(protocol, store, MessageRef(hand(KV(), store)), loaded=longer))) == 1
 
 
 def test_a_window_as_long_as_the_context_hands_over_a_part_of_the_layers(store: PayloadStore) -> None:
@@ -369,7 +369,8 @@ def test_what_was_received_is_handed_on_with_what_its_layers_lack(
     store: PayloadStore, depth: int, sent: Any, compat: Any
 ) -> None:
     """Seen: the next reader attended to zeros, where its sender's layers had no positions of the first sender."""
-    reader, protocol = tiny_loaded("llama", num_hidden_layers=depth, sharp=0.15), KV(keep="all", compat=compat)
+    reader = tiny_loaded("llama", num_hidden_layers=depth, sharp=0.15)
+    protocol = KV(keep="all", compat=compat, allow_other_weights=True)
     first = MessageRef(hand(KV(compat=compat, **sent), store))
     chain = request_of(protocol, [Turn("user", (first, "Hi"))], reader, store_load(store), 0)
     message = replace(first.message, payload=store.put(protocol.record_reply(reader.engine.run(chain), reader)))
@@ -430,7 +431,8 @@ def test_a_state_is_put_into_the_last_position_while_the_prompt_is_read(store: P
 
 @pytest.mark.parametrize("merge", ["replace", "sum", "mean"])
 def test_states_of_another_width_change_the_last_coordinates(store: PayloadStore, merge: Any) -> None:
-    wide, protocol = tiny_loaded("llama", hidden_size=64), Graft(layer_from=1, layer_to=1, merge=merge)
+    wide = tiny_loaded("llama", hidden_size=64)
+    protocol = Graft(layer_from=1, layer_to=1, merge=merge, allow_other_weights=True)
     for speaker, hearer in ((LOADED, wide), (wide, LOADED)):
         request = asked(protocol, store, MessageRef(hand(protocol, store, loaded=speaker)), loaded=hearer)
         (change,) = request.edits
@@ -439,6 +441,18 @@ def test_states_of_another_width_change_the_last_coordinates(store: PayloadStore
 
 
 # Probes and refusals
+
+
+@pytest.mark.parametrize("kind", [KV, Thoughts, Graft])
+def test_what_one_model_computed_means_nothing_to_another(store: PayloadStore, kind: Any) -> None:
+    """Seen: SmolLM2's state was put into Qwen2.5-Coder; README said that they need to share nothing."""
+    other, allowing = tiny_loaded("llama", num_hidden_layers=4, sharp=0.15, seed=1), kind(allow_other_weights=True)
+    with pytest.raises(ProtocolError, match=f"{kind.name} needs one model on both sides.*--allow-other-weights"):
+        kind().check(LOADED, other)
+    assert (allowing.check(LOADED, other) or "").endswith("; between other weights")
+    message = MessageRef(hand(kind(), store, max_new=4))
+    read = [asked(protocol, store, message, loaded=other) for protocol in (kind(), allowing)]
+    assert [bool(cached(each) or each.edits) for each in read] == [False, True]
 
 
 @pytest.mark.parametrize("kind", [KV, Thoughts, Graft])

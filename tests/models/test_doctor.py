@@ -40,7 +40,8 @@ def test_a_sound_model_of_any_family_passes_every_check(family: str) -> None:
     assert [finding for finding in found.values() if finding.ok is False] == []
     assert found["layers"].detail.startswith("2 at ")
     assert f", hidden size 32, embedding size {16 if family == 'opt-narrow' else 32}" in found["layers"].detail
-    names, *reasons = found["protocols"].detail.split("; ")
+    names, *reasons, shared = found["protocols"].detail.split("; ")
+    assert shared == "all but nl and cipher need equal weights"
     rotary = not reasons  # keys that can be moved
     assert names == f"nl, cipher, sde, hidden{', kv, thoughts' if rotary else ''}, graft"
     assert rotary or [reason.partition(":")[0] for reason in reasons] == ["no kv", "no thoughts"]
@@ -51,7 +52,7 @@ def test_a_sound_model_of_any_family_passes_every_check(family: str) -> None:
 @pytest.mark.parametrize("family", LIMITED)
 def test_a_family_that_can_take_part_in_some_protocols_is_told_which(family: str) -> None:
     found = findings(family=family, **LIMITED[family])
-    names, *reasons = found["protocols"].detail.split("; ")
+    names, *reasons, _ = found["protocols"].detail.split("; ")
 
     assert [finding for finding in found.values() if finding.ok is False] == []
     assert names == ("nl" if family == "gemma3n_text" else "nl, sde, hidden, graft")
