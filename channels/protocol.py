@@ -52,18 +52,20 @@ class Prompt:
 
     pieces: tuple[Piece, ...]
     edits: tuple[Edit, ...] = ()
-    front: tuple[Place, ...] = ()
-    """The places of the messages whose keys and values its first pieces are."""
+    handed: tuple[Place, ...] = ()
+    """The places of the messages whose keys and values its first pieces are, or whose states its last position gets."""
 
-    def with_encoded(self, piece: Piece, edits: Sequence[Edit] = ()) -> Prompt:
+    def with_encoded(self, piece: Piece, edits: Sequence[Edit] = (), place: Place | None = None) -> Prompt:
         """Return the prompt followed by a piece; the positions of its edits count from its beginning.
 
-        An edit at LAST belongs to the last position of the whole prompt.
+        An edit at LAST belongs to the last position of the whole prompt, and is made once for a message at `place`.
         """
         start = sum(map(len, self.pieces))
-        moved = (replace(edit, at=start + edit.at) if edit.at != LAST else edit for edit in edits)
+        last = [edit for edit in edits if edit.at == LAST and place not in self.handed]
+        moved = (replace(edit, at=start + edit.at) for edit in edits if edit.at != LAST)
         pieces = (*self.pieces, piece) if len(piece) else self.pieces
-        return replace(self, pieces=pieces, edits=(*self.edits, *moved))
+        handed = (*self.handed, place) if place and last else self.handed
+        return Prompt(pieces, (*self.edits, *moved, *last), handed)
 
     def with_block(self, ids: tuple[int, ...]) -> Prompt:
         """Return the prompt followed by a block of thoughts; an edit of the last position stays before it."""
@@ -74,12 +76,12 @@ class Prompt:
 
         Unless `every_first`, layers left out have the first position of the first piece alone.
         """
-        if not len(piece) or place in self.front:
+        if not len(piece) or place in self.handed:
             return self
-        n, front = len(self.front), (*self.front, place)
+        n, handed = len(self.handed), (*self.handed, place)
         pieces = (*self.pieces[:n], piece if every_first or not n else piece.without_first(), *self.pieces[n:])
         moved = (replace(edit, at=edit.at + len(piece)) if edit.at != LAST else edit for edit in self.edits)
-        return Prompt(pieces, tuple(moved), front)
+        return Prompt(pieces, tuple(moved), handed)
 
     def placed(self) -> tuple[Edit, ...]:
         """Return the edits with their positions, those of the last position included."""
@@ -337,7 +339,7 @@ class Protocol:
         if reference.plain:
             return prompt.with_encoded(payload_ids(reference, heard))
         encode = self.encode_message if shared else self.encode_across_vocabularies
-        prompt = prompt.with_encoded(*encode(reference, heard, loaded))
+        prompt = prompt.with_encoded(*encode(reference, heard, loaded), reference.message.place)
         before = self.encode_before(reference, heard, loaded) if self.hands_over and not reference.own else None
         if before is None:
             return prompt

@@ -121,6 +121,13 @@ def test_agents_that_read_the_same_are_two_senders_also_where_no_bit_differs(sto
     assert first.digest == second.digest
 
 
+def test_the_state_of_a_message_that_is_quoted_twice_is_added_once(store: PayloadStore) -> None:
+    protocol = Graft(merge="sum")
+    one = hand(protocol, store, max_new=4)
+    parts = [MessageRef(each, (span,)) for each in (one, replace(one, agent="agent_2")) for span in ((0, 1), (1, 2))]
+    assert len(asked(protocol, store, *parts).edits) == 2
+
+
 def test_words_stay_words_and_those_handed_over_are_not_read_again(store: PayloadStore) -> None:
     for options, own in (({}, 0), ({"carry": "reply"}, 8), ({"carry": "both"}, 8)):
         message = hand(create("kv", **options), store, max_new=8)
