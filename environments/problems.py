@@ -90,20 +90,12 @@ Runner = Callable[[str], Outcome]
 
 
 @dataclass(frozen=True)
-class Failed:
-    """A test that a solution does not pass."""
-
-    test: str
-    actual: str
-    """The repr of the actual value, or the error in one line."""
-
-
-@dataclass(frozen=True)
 class Report:
     """The test results of a solution."""
 
     passed: tuple[str, ...] = ()
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    """Pairs of a test and the repr of the actual value, or the error in one line."""
 
 
 @cache
@@ -120,7 +112,7 @@ def report(solution: str, tests: Iterable[str], run: Runner) -> Report:
     """
     found = [(test, tried(solution, watched(test), run)) for test in tests]
     passed = tuple(test for test, actual in found if actual is None)
-    return Report(passed, tuple(Failed(test, actual) for test, actual in found if actual is not None))
+    return Report(passed, tuple((test, actual) for test, actual in found if actual is not None))
 
 
 def tried(solution: str, program: str, run: Runner) -> str | None:

@@ -13,13 +13,12 @@ STUDIO = "https://smith.langchain.com"
 """The only page of another origin that may use the server."""
 HERE = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
 """Pages served by this machine, such as examples/page."""
-SHOWN = ["x-pagination-total", "x-pagination-next", "content-location"]
 CORS = {
     "allow_origins": [STUDIO],
     "allow_origin_regex": HERE,
     "allow_methods": ["*"],
     "allow_headers": ["*"],
-    "expose_headers": SHOWN,
+    "expose_headers": ["x-pagination-total", "x-pagination-next", "content-location"],
 }
 HTTP = {"app": "sottovoce.graphs.origins:app", "cors": CORS, "disable_webhooks": True}
 """Webhooks are off, since with them a client could make the server post to any address."""

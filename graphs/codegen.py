@@ -370,7 +370,7 @@ class ProgramTests:
                 "agent": coder,
                 "error": state["errors"][coder],
                 "passed": [*reports[coder].passed],
-                "failed": [[each.test, each.actual] for each in reports[coder].failed],
+                "failed": [[*pair] for pair in reports[coder].failed],
                 "reflection": [*spans[n]] if spans else None,
             }
             for n, coder in enumerate(replies)

@@ -1,15 +1,15 @@
 """Information asymmetry (SDE, Tang et al. 2025, arXiv 2506.19209): each agent knows some of the passages.
 
 In each round all agents reply in parallel, to the question and to the others' messages of the previous round, which
-they hear whole, by the protocol; #Q and #A lines are only separated for readers of a discussion. The first round in
-which an agent gives a well-formed answer, in a box, is the last one, and all its agents speak.
+they hear whole, by the protocol; #Q and #A lines are only counted. The first round in which an agent gives a
+well-formed answer, in a box, is the last one, and all its agents speak.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Unpack
 
 from pydantic import Field
 
@@ -42,6 +42,7 @@ SAID = r"[^\s][^\n]{0,119}"
 INSIDE = r"[^{}\s.][^{}\n]{0,79}"
 """The content of a forced box: a few words, and not the dots of the prompt."""
 LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
+"""A question (Q) or an answer (A) in a message."""
 
 
 class IA(Searching, Controlled):
@@ -148,20 +149,7 @@ def talk_turns(builder: PromptBuilder, own: Sequence[Message], others: Sequence[
     return tuple(turns)
 
 
-# Readers and decision
-
-
-class Exchange(NamedTuple):
-    """The questions and answers in a message."""
-
-    questions: tuple[str, ...]
-    answers: tuple[str, ...]
-
-
-def exchange(text: str) -> Exchange:
-    """Return the #Q and #A lines of a message."""
-    lines = [(mark[1], mark[2].strip()) for mark in LINE.finditer(text)]
-    return Exchange(*(tuple(said for kind, said in lines if kind == wanted) for wanted in "QA"))
+# Decision
 
 
 def answered(state: Discussion) -> bool:
@@ -175,8 +163,8 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
     last = [rounds[-1][name] for name in run.settings.speakers()]
     votes = [_vote(message, state, raw=run.settings.score == "raw" and not answered(state)) for message in last]
     counting = [vote for vote in votes if vote["counts"]]
-    texts = [exchange(message.full_text) for spoken in rounds for message in spoken.values()]
-    asked, replied = (sum(len(each[i]) for each in texts) for i in (0, 1))
+    marks = [kind for spoken in rounds for each in spoken.values() for kind, _ in LINE.findall(each.full_text)]
+    asked, replied = map(marks.count, "QA")
     decision = majority(counting, state)
     stated = decision["why"] if counting else "no answer in its form"
     why = f"{stated} after round {len(rounds)}; {asked} questions asked, {replied} answered"

@@ -110,11 +110,6 @@ def form(builder: PromptBuilder, *, again: bool = False) -> str:
     return words(builder.prompts.render("reconcile/form", steps=builder.steps, value=builder.value(again=again)))
 
 
-def answer_turns(builder: PromptBuilder, samples: Sequence[str] = ()) -> tuple[Turn, ...]:
-    """Return the prompt of the first answer: convincing samples, then the question."""
-    return builder.independent(form(builder), samples)
-
-
 def discuss_turns(
     builder: PromptBuilder, messages: Mapping[str, Message], votes: Sequence[Vote], samples: Sequence[str] = ()
 ) -> tuple[Turn, ...]:
@@ -163,7 +158,7 @@ async def discuss(run: RunContext[ReConcile], state: Discussion, agent: Agent) -
     """Return one agent's message of the round: a first answer, or another after reading all agents' answers."""
     round, builder = state["round"], agent.prompt_builder(state)
     samples = samples_for(run, agent.name)
-    turns = answer_turns(builder, samples)
+    turns = builder.independent(form(builder), samples)
     if round:
         before = rounds_of(state, run.answers)[round - 1]
         votes = await off_loop(votes_of, run, state, round - 1, read_vote)

@@ -178,7 +178,7 @@ def test_what_judges_and_agents_write_in_the_format_of_their_set_up_is_read() ->
     assert (sure.answer, sure.confidence) == ("11", 0.9)
     assert madra.verdict(said("[Yes]")) is True and madra.verdict(said("[NO]")) is False
     assert kinds.boxed(said("So: \\boxed{Cleo}"), TEXT) == "Cleo"
-    assert ia.exchange("#Q: How many?").questions == ("How many?",)
+    assert ia.LINE.findall("#Q: How many?") == [("Q", "How many?")]
     assert codegen.ranks(replied("The second does it all. [2, 1]"), 2) == (1, 0) and codegen.scores(
         replied("[[5, 4, 3]]"), 3
     ) == [
