@@ -15,7 +15,6 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from sottovoce.models import Engine, LoadedModel, assemble, load
 from sottovoce.models.huggingface.formats import Weights
-from sottovoce.models.huggingface.network import Network
 
 Run = Callable[[], object]
 Clock = Literal["wall", "cpu"]
@@ -139,11 +138,9 @@ def loaded_of(shape: str, device: str, weights: Weights = "auto") -> LoadedModel
     return assemble(shape, model, tokenizer)
 
 
-def with_engine(
-    loaded: LoadedModel, kind: type[Engine] = Engine, network: Network | None = None, **limits: Any
-) -> LoadedModel:  # Any: keyword arguments of an engine
+def with_engine(loaded: LoadedModel, kind: type[Engine] = Engine, **limits: Any) -> LoadedModel:  # Any: of an engine
     """Return the same weights with a new engine."""
-    return replace(loaded, engine=kind(network or loaded.network, loaded.tokenizer, **limits))
+    return replace(loaded, engine=kind(loaded.network, loaded.tokenizer, **limits))
 
 
 def as_published(loaded: LoadedModel) -> LoadedModel:

@@ -137,11 +137,6 @@ def run(subject: str, script: str = "cli.py") -> str:
     return fenced("text", subprocess.check_output(command, cwd=ROOT, env=ours, text=True))
 
 
-def example(subject: str) -> str:
-    """Return the output of an example, by its name."""
-    return run("", f"examples/{subject}.py")
-
-
 def code(subject: str) -> str:
     """Return definitions of a file by name, or the whole file: "tests/graphs/toys/palaver.py Talk speak"."""
     path, *names = subject.split()
@@ -162,7 +157,7 @@ def fenced(language: str, text: str) -> str:
 
 KINDS: dict[str, Callable[[str], str]] = {
     "draw": draw, "options": options, "retrievers": retrievers, "published": published, "code": code, "run": run,
-    "example": example,
+    "example": lambda name: run("", f"examples/{name}.py"),
 }  # fmt: skip
 
 

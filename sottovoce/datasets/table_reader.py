@@ -77,6 +77,8 @@ class TextFile:
             UsageError: the file is of another kind by its first bytes.
         """
         self.name, self._file, self._hash = name, file, hashlib.sha256()
+        self.digest = self._hash.hexdigest
+        """Returns the sha256 of what was read, in hexadecimal."""
         self.first = file.readline(LONGEST_LINE + 1)
         """The first line, or the beginning of a long one."""
         for signature, what in SIGNATURES.items():
@@ -128,10 +130,6 @@ class TextFile:
         found = json_of(data, self.name)
         found = found.get(within) if within and isinstance(found, dict) else found
         return found if isinstance(found, list) else []
-
-    def digest(self) -> str:
-        """Return the sha256 of what was read, in hexadecimal."""
-        return self._hash.hexdigest()
 
 
 class Broken:
