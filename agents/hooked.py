@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.globals import get_llm_cache
 from langchain_core.language_models.base import LangSmithParams, LanguageModelInput
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -31,8 +30,6 @@ from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.event_loop import iterate, off_loop, wait
 from sottovoce.core.response_format import Form
 
-STREAMING = "streaming"
-"""An old argument of LangChain's models; it has no effect here, since every call can stream."""
 OF_ENGINES = {"memory": (None,), "exact": (None, False)}
 """Fields that an engine is made with, and their values that a loaded model's engine may have anyway."""
 OF_CALLS = (
@@ -63,7 +60,8 @@ class HookedChatModel(LocalModel, BaseChatModel):
     @classmethod
     def _known(cls, arguments: Any) -> Any:  # Any: as it was given
         """Refuse unknown arguments, which LangChain's models silently ignore, and an engine besides a loaded one."""
-        known = {*cls.model_fields, STREAMING, *(info.alias for info in cls.model_fields.values() if info.alias)}
+        # "streaming" is an old argument of LangChain's models, without effect here: every call can stream
+        known = {*cls.model_fields, "streaming", *(info.alias for info in cls.model_fields.values() if info.alias)}
         for name in arguments if isinstance(arguments, dict) else ():
             if name not in known:
                 raise UsageError(nearest(f"argument of {cls.__name__}:", name, known))
@@ -121,8 +119,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
         return f"{super()._get_llm_string(stop, **kwargs)} {known}"  # the former has a call's `stop` for ours
 
     async def _agenerate_with_cache(self, *args: Any, **kwargs: Any) -> ChatResult:
-        if self.cache is not False and (self.cache or get_llm_cache()):
-            await off_loop(self._get_llm_string)  # it loads the model, which would block the event loop
+        await off_loop(getattr, self, "loaded")  # a cache's key needs it, and loading it would block the event loop
         return await super()._agenerate_with_cache(*args, **kwargs)
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:

@@ -83,9 +83,7 @@ class Pages:
 
 
 def key(name: str) -> str:
-    """Return a name's key for comparison: lowercase letters and digits without accents, other signs as spaces.
-
-    Signs of names stay: C, C++ and C# are three.
+    """Return a name's key for comparison: lowercase letters and digits without accents, + and #, other signs as spaces.
 
     >>> key("  The “Sève-le-Bas”"), key("C++")
     ('the seve le bas', 'c++')

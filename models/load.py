@@ -28,7 +28,6 @@ from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Ids, Record, Request, Rows, Stop
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
-from sottovoce.models.huggingface.embedding_table import weights_digest
 from sottovoce.models.huggingface.family import TESTED, layers_read_ids
 from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, check_memory, never_exact, settled
 from sottovoce.models.huggingface.load_files import read, tokenizer_at
@@ -36,9 +35,6 @@ from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packed_weights import Packing, format_of
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources.locate import locate, on_this_machine, ready
-
-LOGGER = logging.getLogger(__name__)
-
 
 _Weights = tuple[str, Dtype, Packing | None, Place, str | None]
 """The location, dtype, packing, place and layers path that must be equal for two calls of `load` to share weights."""
@@ -99,11 +95,11 @@ def load(
                 LOGGER.info("loaded %s from %s in %.1f s", name, where, time.monotonic() - start)
                 limits: dict[str, Any] = {"memory": memory, "exact": exact}  # Any: as `assemble` has it
                 found = assemble(str(name), model, tokenizer, layers_path=layers_path, **limits)
-                files = [(file.name, file.stat()) for file in sorted(Path(where).iterdir()) if file.is_file()]
-                times = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
-                what = f"{version('transformers')} {version('torch')} {wanted} {times}"
-                # computed now: an engine that computes cannot fetch spread weights
-                vars(found)["weights_key"] = remembered("weights", what, lambda: weights_digest(model))
+                files = sorted(file for file in Path(where).iterdir() if file.is_file())
+                times = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+                of = f"{version('transformers')} {version('torch')} {wanted} {times}"
+                # now: an engine that computes cannot fetch spread weights
+                vars(found)["weights_key"] = remembered("weights", of, lambda: found.weights_key)
                 _known[key] = found if is_spread(place) else check_batches(found)
             else:
                 _known[key] = other.varied(engine=other.engine.twin(memory=memory, exact=exact))
@@ -203,9 +199,9 @@ def check_batches(loaded: LoadedModel) -> LoadedModel:
     return loaded
 
 
-def remembered(folder: str, what: str, compute: Callable[[], str]) -> str:
+def remembered(folder: str, subject: str, compute: Callable[[], str]) -> str:
     """Return a value as it was computed once on this machine for what is described; a folder of models keeps it."""
-    file = models_folder() / folder / hashlib.sha256(what.encode()).hexdigest()[:32]
+    file = models_folder() / folder / hashlib.sha256(subject.encode()).hexdigest()[:32]
     with suppress(OSError):
         return text_of(file)
     value = compute()

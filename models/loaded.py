@@ -15,7 +15,7 @@ from sottovoce.core.thoughts import Markers
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.chat import ChatTemplate
-from sottovoce.models.huggingface.embedding_table import Table, weights_digest
+from sottovoce.models.huggingface.embedding_table import Table, digest_of_all, tensors_of
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packed_weights import format_of, parameters_of
 from sottovoce.models.huggingface.text import Detokenizer
@@ -108,7 +108,7 @@ class LoadedModel:
     @cached_property
     def weights_key(self) -> str:
         """A digest that tells whether two models have the same weights, scales of quantized weights included."""
-        return weights_digest(self.model)
+        return digest_of_all(tensors_of(self.model))
 
     @cached_property
     def vocabulary_key(self) -> str:

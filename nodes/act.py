@@ -93,19 +93,15 @@ def key_of(contexts: Contexts[Any], agent: str, name: str) -> Callable[[Discussi
     def key(state: Discussion) -> str:
         run = contexts.of(state)
         one, people = run.agent(agent), [each for each in state.get("interventions", []) if each["what"] == "human"]
-        if run.settings.asks_people or people or not has_key(one.model):
+        own = type(one.model)._identifying_params is not BaseChatModel._identifying_params
+        named = one.model.cache is not False and (own or one.model.is_lc_serializable())
+        if run.settings.asks_people or people or not named:
             return secrets.token_hex(32)
         # LangChain's own key of replies
         told = [agent, name, state, one.model._get_llm_string(), one.prompts.digest(), one.wording]
         return hashlib.sha256(json.dumps(told, sort_keys=True, default=_plain).encode()).hexdigest()
 
     return key
-
-
-def has_key(model: BaseChatModel) -> bool:
-    """Return False if a model has no name for what its replies depend on, such as a function or a loaded model."""
-    named = type(model)._identifying_params is not BaseChatModel._identifying_params
-    return model.cache is not False and (named or model.is_lc_serializable())
 
 
 def _plain(value: object) -> JSONValue:

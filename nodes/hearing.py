@@ -241,12 +241,11 @@ def _thinking(run: RunContext[AnyState]) -> list[str]:
     alike = len({*limits.values()}) == 1 and len(limits) == len(run.agents)
     who = {"all agents": max(limits.values())} if alike else limits
     notes = [f"{name} may think before each reply, for at most {most:,} tokens" for name, most in who.items()]
-    if not run.settings.share_thoughts:
-        return notes
-    speakers = {speaker for speaker, _ in heard_edges(run.settings)}
-    if speakers & {*limits, *run.agents.keys() - local.keys()}:  # a hosted model may think
-        return [*notes, "agents hear the thoughts of the others too, which no paper's scheme does"]
-    return [*notes, "share_thoughts has no effect: no agent that others hear thinks"]
+    thinkers = {*limits, *run.agents.keys() - local.keys()}  # a hosted model may think
+    heard = "agents hear the thoughts of the others too, which no paper's scheme does"
+    if not any(speaker in thinkers for speaker, _ in heard_edges(run.settings)):
+        heard = "share_thoughts has no effect: no agent that others hear thinks"
+    return [*notes, heard] if run.settings.share_thoughts else notes
 
 
 def _unnamed(run: RunContext[AnyState]) -> list[str]:

@@ -97,22 +97,15 @@ class DenseIndex:
         return cls(vectors, passages, encoder, source)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the `k` passages with the largest inner products; ties go to the lower row.
-
-        Raises:
-            RetrievalError: the encoder's vector does not fit the index, or is not finite.
-            UsageError: `k` is less than 1.
-        """
+        """Return the `k` passages with the largest inner products; ties go to the lower row. Errors: see `Searcher`."""
         import numpy as np
 
         if k < 1:
             raise UsageError(f"k is {k}; expected at least 1")
         vector = np.array([self._encoder.embed_query(query)], dtype=np.float32)
         if vector.shape != (1, self._vectors.d) or not np.isfinite(vector).all():
-            raise RetrievalError(
-                f"the encoder returned {vector.size} numbers for a query, or some that are not finite; the index "
-                f"{self.source!r} needs {self._vectors.d}: use the encoder that it was built with"
-            )
+            found = f"the encoder returned {vector.size} numbers for a query, or values that are not finite"
+            raise RetrievalError(f"{found}; the index {self.source!r} needs {self._vectors.d}: use its own encoder")
         asked = k = min(k, self._vectors.ntotal)
         while True:  # up to all ties with the last of the `k` best: FAISS returns any of the tied rows
             asked = min(2 * asked, self._vectors.ntotal)

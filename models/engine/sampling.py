@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -24,18 +25,14 @@ class Uniforms:
     def __init__(self, seed: int) -> None:
         """`seed` is 0 to 2**64 - 1; no draw is made yet."""
         self._drawn: list[float] = []
-        self._draw: Callable[[], NDArray[np.float64]]
-        if seed < 2**32:
-            small = torch.Generator().manual_seed(seed)  # it reads no higher bits (torch 2.13)
-            self._draw = lambda: torch.rand(DRAWN, generator=small, dtype=torch.float64).numpy()
-        else:
-            large = np.random.default_rng(seed)
-            self._draw = lambda: large.random(DRAWN)
+        self._draw: Callable[[int], torch.Tensor | NDArray[np.float64]] = np.random.default_rng(seed).random
+        if seed < 2**32:  # torch's generator (2.13) reads no higher bits
+            self._draw = partial(torch.rand, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
     def at(self, i: int) -> float:
         """Return the draw of position i."""
         while i >= len(self._drawn):
-            self._drawn += self._draw().tolist()
+            self._drawn += self._draw(DRAWN).tolist()
         return self._drawn[i]
 
 

@@ -78,8 +78,7 @@ class Sequence:
         most, decode = self.request.stop.max_new, self._detokenizer.text
         self.constraint = constraint_of(grammar, most, decode) if grammar else None
         """The state of constrained decoding; None without a response format."""
-        self._completed = [] if self.constraint is None or self.constraint.complete is None else [0]
-        """Numbers of tokens at which its format was complete."""
+        self._completed = [] if self.constraint is None or self.constraint.complete is None else [0]  # after n tokens
         self._own_table, self._shown = pending.table.key, 0
         tables = (pending.table.key, *(each.key for each in feed.tables)) if feed.kind == "mean" else ()
         self.recorder = Recorder(record, pending, last_layer if record.final_norm else None, tables)

@@ -91,8 +91,7 @@ class ChatTemplate:
         self.special_ids = {*tokenizer.added_tokens_decoder, *tokenizer.all_special_ids}
         """The ids of added and special tokens."""
         added = {*tokenizer.all_special_tokens, *(token.content for token in self._added)}
-        longest_first = sorted(added, key=len, reverse=True)
-        special = [re.escape(token) for token in longest_first]
+        special = map(re.escape, sorted(added, key=len, reverse=True))  # the longest first
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
 
     def encode(

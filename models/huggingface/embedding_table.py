@@ -66,7 +66,7 @@ class Table:
     @cached_property
     def key(self) -> str:
         """A short digest of shape and values, whatever their dtype."""
-        return _digest_of_all([("table", self.rows)], torch.float32)
+        return digest_of_all([("table", self.rows)], torch.float32)
 
     @cached_property
     def mean_norm(self) -> float:
@@ -171,16 +171,7 @@ class Table:
         return 2 * torch.finfo(self.rows.dtype).eps + SUMMED
 
 
-def weights_digest(model: nn.Module) -> str:
-    """Return a digest of every tensor's name, shape, dtype and bytes, to recognize the same weights.
-
-    Scales of quantized weights count too. Weights that accelerate has offloaded are fetched one module at a time, which
-    must not happen while the model computes.
-    """
-    return _digest_of_all(_tensors(model))
-
-
-def _digest_of_all(tensors: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype | None = None) -> str:
+def digest_of_all(tensors: Iterable[tuple[str, torch.Tensor]], dtype: torch.dtype | None = None) -> str:
     """Return 16 hexadecimal digits for named tensors, as `dtype` has their values; pieces are read in parallel."""
     digest = hashlib.sha256()
     with ThreadPoolExecutor() as threads:
@@ -192,7 +183,8 @@ def _digest_of_all(tensors: Iterable[tuple[str, torch.Tensor]], dtype: torch.dty
     return digest.hexdigest()[:16]
 
 
-def _tensors(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def tensors_of(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield all tensors by name. Those that accelerate has offloaded are fetched, never while the model computes."""
     for path, module in model.named_modules():
         below = tuple(f"{child}." for child, _ in module.named_children())
         fetched: AbstractContextManager[None] = nullcontext()
