@@ -147,10 +147,11 @@ class RunManifest(BaseModel):
                 raise RecordError(f"run {where!r} was started with other {name}; start a new run, or restore them")
         for agent, model in self.models.items():
             other = now.models.get(agent)
-            if other is None or (model.weights, model.format) != (other.weights, other.format):
+            same = ("weights", "vocabulary", "format")
+            if other is None or any(getattr(model, name) != getattr(other, name) for name in same):
                 raise RecordError(
                     f"the model {model.model!r} of {agent} has changed since run {where!r} started (weights "
-                    f"{model.weights} in {model.format}); start a new run, or restore the model"
+                    f"{model.weights} in {model.format}, vocabulary {model.vocabulary}); start a new run, or restore it"
                 )
         pairs = [(name, old, now.versions.get(name)) for name, old in self.versions.items()]
         return [f"started with {name} {old}, resumed with {new}" for name, old, new in pairs if old != new]

@@ -103,9 +103,10 @@ def test_what_a_worker_lost_leaves_the_kept_steps_of_a_discussion(settings: Deba
     run.close()
 
 
-def test_a_worker_with_another_model_refuses(settings: Debate, alone: Run) -> None:
-    models = {name: each.model_copy(update={"weights": "others"}) for name, each in alone.manifest.models.items()}
-    with pytest.raises(RecordError, match=r"model .* has changed since run 'on a worker' started .weights others"):
+@pytest.mark.parametrize("name", ["weights", "vocabulary"])
+def test_a_worker_with_another_model_refuses(settings: Debate, alone: Run, name: str) -> None:
+    models = {agent: each.model_copy(update={name: "others"}) for agent, each in alone.manifest.models.items()}
+    with pytest.raises(RecordError, match=rf"has changed since run 'on a worker' started .*{name} others"):
         run_shard(run_all, alone.manifest.model_copy(update={"models": models}), QUESTIONS, [("sum/0", 0)], 1)
 
 
