@@ -165,7 +165,7 @@ class KV(Protocol):
         if not reference.spans:
             return self._piece(payload, loaded, [*range(n)]), ()
         at = [n - own + i for i in payload.tokens(reference.spans)]
-        return self._piece(payload, loaded, [i for i in at if i >= 0]), ()  # a donor may be shorter
+        return self._piece(payload, loaded, [i % n for i in at] if n else []), ()  # a donor may be shorter
 
     def _quotes(self, payload: Payload) -> bool:
         """Return True if keys and values stand in place of the message's words, which must be among them."""

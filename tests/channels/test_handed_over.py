@@ -486,6 +486,15 @@ def test_another_question_s_cache_is_heard_whole(store: PayloadStore) -> None:
     assert cached(heard)[0].digest == cached(asked(KV(), store, MessageRef(donor)))[0].digest
 
 
+def test_part_of_a_message_under_a_shorter_one_s_keys_keeps_its_length(store: PayloadStore) -> None:
+    message, donor = (hand(KV(carry="reply"), store, max_new=n) for n in (8, 2))
+    protocol = KV(carry="reply", place="quoted", probe="shuffled", probe_from="a run")
+    assert donor.payload is not None
+    part = MessageRef(message, tuple(payload_of(message, store).spans[:3]), donors=(donor.payload,))
+    (piece,) = cached(asked(protocol, store, "You hear: ", part))
+    assert len(piece) == len(payload_of(message, store).tokens(part.spans))
+
+
 @each_row(
     ("name", "options", "told"),
     [
