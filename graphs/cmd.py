@@ -202,19 +202,15 @@ def after_round(state: State) -> Literal["next_round", "secretary", "decide"]:
     """Continue for R rounds; then ask the secretary if there is a tie."""
     if (state["round"] + 1) % state["settings"]["rounds"]:
         return "next_round"
-    return "secretary" if tied(state) else "decide"
+    return "secretary" if is_tie(state["votes"], state) else "decide"
 
 
 def after_level(state: State) -> Literal["next_round", "send_representatives", "decide"]:
     """Continue for R rounds on each level. On the highest level, a single group, the first of the tied answers wins."""
     if (state["round"] + 1) % state["settings"]["rounds"]:
         return "next_round"
-    return "send_representatives" if tied(state) and len(state["groups"]) > 1 else "decide"
-
-
-def tied(state: State) -> bool:
-    """Return whether several answers have the most votes."""
-    return is_tie(state["votes"], state)
+    is_open = len(state["groups"]) > 1 and is_tie(state["votes"], state)
+    return "send_representatives" if is_open else "decide"
 
 
 def create_cmd(settings: CMD | None = None, **inputs: Unpack[GraphInputs]) -> Graph:

@@ -196,12 +196,8 @@ def talk_turns(
     The paper asks for brackets, which small models echo ("the answer is in square brackets"). Here the prompt does
     not ask for them; they are read where they end a reply.
     """
-    heard = [MessageRef(message) for message in others]
-    said = (
-        builder.prompts.render("madra/talk", others=heard, own=MessageRef(own, own=True) if own else "")
-        if others
-        else ()
-    )
+    slots = {"others": [MessageRef(message) for message in others], "own": MessageRef(own, own=True) if own else ""}
+    said = builder.prompts.render("madra/talk", **slots) if others else ()
     asked = blocks(builder.known([]), _passages("evidence", builder, evidence), said, builder.question_of())
     return (*_debater(builder), Turn("user", asked))
 
@@ -283,13 +279,11 @@ def verdict(message: Message) -> bool | None:
     """Return a judge's verdict: its own [Yes] or [No], or a last line of that word; None without one, or with both."""
     text = message.whole_text.strip()
     found = [*_VERDICT.finditer(text)] or [*_LAST.finditer(text)]
-    if (
-        len({each[1].lower() for each in found}) != 1
-        or not is_own(text, found[-1].start())
-        or not is_upheld(text[found[-1].end() :])
-    ):
+    if len({each[1].lower() for each in found}) != 1:
         return None
-    return found[-1][1].lower() == "yes"
+    *_, last = found
+    stated = is_own(text, last.start()) and is_upheld(text[last.end() :])
+    return last[1].lower() == "yes" if stated else None
 
 
 def agreed(state: Discussion) -> bool:
@@ -307,11 +301,8 @@ def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
     how = f"they agreed in round {round}" if agrees else f"they never agreed in {counted(round, 'round')}"
     if answer is None:
         decision = majority(votes, state)
-        return {
-            **decision,
-            "why": f"{how}; the summarizer's answer could not be read: {decision['why']}",
-            "agreed": agrees,
-        }
+        why = f"{how}; the summarizer's answer could not be read: {decision['why']}"
+        return {**decision, "why": why, "agreed": agrees}
     shown: list[Vote] = [{**vote, "counts": False} for vote in votes]
     return {**decided(SUMMARIZER, how, [], shown, state, (answer,)), "by": SUMMARIZER, "agreed": agrees}
 

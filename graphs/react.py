@@ -168,15 +168,11 @@ def step_turns(
     """Return the list of actions, examples, the question, and all steps so far with their observations."""
     passages = settings.search == "passages"
     told = builder.prompts.render("react/relay", agents=settings.agents, steps=settings.steps, passages=passages)
-    seen = [
-        (
-            number,
-            _step_parts(said, builder.agent, settings, latest=number == len(steps)),
-            MessageRef(observation, latest=False),
-        )
-        for number, (said, observation) in enumerate(steps, 1)
-        if observation is not None
-    ]
+    seen = []
+    for number, (said, observation) in enumerate(steps, 1):
+        if observation is not None:
+            parts = _step_parts(said, builder.agent, settings, latest=number == len(steps))
+            seen.append((number, parts, MessageRef(observation, latest=False)))
     asked = blocks(builder.known([], _examples(builder, passages=passages)), _question(builder, seen))
     return (*builder.system_turn(*told), Turn("user", asked))
 
@@ -207,10 +203,9 @@ def _examples(builder: PromptBuilder, *, passages: bool) -> list[str]:
 
 def _of_claims(builder: PromptBuilder) -> tuple[str, ...]:
     """Return the examples that end in the question's labels; none if these are not FEVER's."""
-    labels = (
-        [label.strip().upper() for label in builder.question.get("choices") or []] if builder.kind == "label" else []
-    )
-    return tuple(name for label, name in OF_LABELS.items() if label in labels) if {*labels} <= {*OF_LABELS} else ()
+    choices = (builder.question.get("choices") or []) if builder.kind == "label" else []
+    labels = {label.strip().upper() for label in choices}
+    return tuple(name for label, name in OF_LABELS.items() if label in labels) if labels <= {*OF_LABELS} else ()
 
 
 def _step_parts(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
@@ -257,10 +252,8 @@ def by_finish(run: RunContext[ReAct], state: Discussion) -> Decision:
     """Decide by the answer of the agent that finished; without one there is no answer."""
     said = [step for step, _ in steps_of(state)]
     unread = sum(isinstance(step.does, Malformed) for step in said), len(said), "steps hold no action"
-    second, last = (
-        sum(each.action is not None for each in said),
-        next((each for each in current_messages(state) if each.act == ANSWER), None),
-    )
+    second = sum(each.action is not None for each in said)
+    last = next((each for each in current_messages(state) if each.act == ANSWER), None)
     repaired = f"; {second} of them took a second call" if second else ""
     if last is None:
         why = f"nobody finished within {len(said)} steps: no answer{repaired}"

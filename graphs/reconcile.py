@@ -114,10 +114,7 @@ def discuss_turns(
     builder: PromptBuilder, messages: Mapping[str, Message], votes: Sequence[Vote], samples: Sequence[str] = ()
 ) -> tuple[Turn, ...]:
     """Return the question, and all answers of the round before by viewpoint, including the agent's own; no history."""
-    heard = {
-        name: MessageRef(message, own=name == builder.agent)  # all are from the round before
-        for name, message in messages.items()
-    }
+    heard = {name: MessageRef(message, own=name == builder.agent) for name, message in messages.items()}
     groups = viewpoint_slots(builder, votes, heard)
     said = builder.prompts.render("reconcile/discuss", viewpoints=groups)
     return (*builder.system_turn(), Turn("user", builder.full_turn(form(builder), samples, said)))
