@@ -37,8 +37,8 @@ def read_game_file(path: Path | str, game: Callable[[JSONValue], Played], noun: 
         raise UsageError(f"{name}: {error}") from error
 
 
-def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a span without surrounding white space."""
+def trimmed(text: str, start: int, end: int, before: str | None = None) -> tuple[int, int]:
+    """Return a span without surrounding white space; at its start, only the characters of `before` if given."""
     inside = text[start:end]
-    begin = start + len(inside) - len(inside.lstrip())
+    begin = start + len(inside) - len(inside.lstrip(before))
     return begin, max(begin, start + len(inside.rstrip()))

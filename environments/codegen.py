@@ -91,7 +91,7 @@ def program(message: Message, problem: str, name: str = "") -> Program | None:
     if not FENCE.search(text):
         scored = HELP.search(text)
         spans = [(0, scored.start() if scored else len(text))]
-    inside = [_without_empty_lines(text, *span) for span in spans]
+    inside = [trimmed(text, *span, before="\n") for span in spans]
     programs = [Program(textwrap.dedent(text[slice(*span)]), span) for span in inside]
     defined = rf"^(?:(?:async )?def|class) +{name}\b|^{name} *=" if name else r"\bdef\b"
     found = [each for each in programs if re.search(defined, each.text, re.MULTILINE)]
@@ -117,12 +117,6 @@ def _own_blocks(text: str) -> list[re.Match[str]]:
     """Return the blocks of Python that the text itself states."""
     blocks = [block for block in [*BLOCK.finditer(text)][-MOST_BLOCKS:] if block["language"].casefold() in PYTHON]
     return [block for block in blocks if is_own(text, block.start("fence"))]
-
-
-def _without_empty_lines(text: str, start: int, end: int) -> tuple[int, int]:
-    inside = text[start:end]
-    begin = start + len(inside) - len(inside.lstrip("\n"))
-    return begin, max(begin, start + len(inside.rstrip()))
 
 
 def assertions(message: Message) -> list[str]:

@@ -94,18 +94,13 @@ def questions(n: int, seed: int) -> list[Question]:
     return _numbered(f"arithmetic/{seed}", islice(found, n))
 
 
-def chain(operations: int) -> Callable[[random.Random], Expression]:
-    """Return a generator of held-out expressions with this many operations of + - * over numbers up to 99."""
-    shapes = tuple(product("+-*", repeat=operations))
-    return lambda rng: draw(rng, shapes)
-
-
 MADE: dict[str, Callable[[random.Random], Expression]] = {
     # six different two-digit numbers, as the CIPHER paper says (arXiv 2310.06272)
     "arithmetic_cipher": lambda rng: Expression(tuple(rng.sample(range(10, 100), 6)), tuple(rng.choices("+-*", k=5))),
     # a+b*c+d-e*f with numbers from 0 to 29, as in the files of CIPHER's experiments
     "arithmetic_files": lambda rng: Expression(tuple(rng.randrange(30) for _ in range(6)), ("+", "*", "+", "-", "*")),
-    **{name: chain(operations) for name, operations in CHAINS.items()},
+    # held-out expressions over numbers up to 99
+    **{name: partial(draw, shapes=[*product("+-*", repeat=operations)]) for name, operations in CHAINS.items()},
 }
 """Generators of other arithmetic, by the name of the sample."""
 
