@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from sottovoce.cli.command import Commands
 from sottovoce.core.text import amount, counted, one_line, say
@@ -22,10 +22,8 @@ commands = Commands("payloads")
 HOUR = 3600.0
 
 
-class Where(Checked):
-    """The places of payloads, and of the logs and checkpoints that may name them."""
-
-    model_config = ConfigDict(title="Where")
+class GarbageOptions(Checked):
+    """The files to delete, and the places of payloads and of the logs and checkpoints that may name them."""
 
     runs: list[Path] = Field(
         default=[],
@@ -40,13 +38,6 @@ class Where(Checked):
         repr=False,  # may contain a password
         description="Checkpoints of applications: SQLite files, or postgresql://USER@HOST/DB.",
     )
-
-
-class GarbageOptions(Checked):
-    """The choice of files to delete."""
-
-    model_config = ConfigDict(title="Removal")
-
     older_than: float = Field(
         default=1.0,
         ge=0,
@@ -56,13 +47,13 @@ class GarbageOptions(Checked):
     dry_run: bool = Field(default=False, description="Print what would be removed, and delete nothing.")
 
 
-@commands.add(Where, GarbageOptions)
-def gc(where: Where, choice: GarbageOptions) -> None:
+@commands.add(GarbageOptions)
+def gc(choice: GarbageOptions) -> None:
     """Remove payload files that no run or checkpoint refers to, except recent ones."""
     from sottovoce.runs.payload_stores import places
 
     before, any_unnamed = time.time() - choice.older_than * HOUR, False
-    for place in places(where.runs, where.store, where.checkpoints):
+    for place in places(choice.runs, choice.store, choice.checkpoints):
         unnamed = place.unneeded()
         removed = [path for path in unnamed if path.stat().st_mtime < before] if not place.keep_reason else []
         if unnamed:

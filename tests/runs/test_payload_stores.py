@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.payloads import GarbageOptions, Where, gc
+from sottovoce.cli.payloads import GarbageOptions, gc
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.runs import run_directory
@@ -83,12 +83,12 @@ def test_what_no_log_of_a_run_names_is_collected_and_what_is_young_stays(store: 
     young = carrying(Message("agent_1", 0, "answer", "young"), [(0, 5)], [0.5], of_run).payload
     assert young is not None
 
-    gc(Where(), GarbageOptions(dry_run=True))
+    gc(GarbageOptions(dry_run=True))
     assert len(kept(of_run)) == 3 and part.exists()
-    gc(Where(), GarbageOptions())
+    gc(GarbageOptions())
 
     assert kept(of_run) == {*named, young.sha256} and not part.exists()
-    gc(Where(), GarbageOptions(older_than=0))
+    gc(GarbageOptions(older_than=0))
     assert kept(of_run) == {*named}
 
 
@@ -99,9 +99,9 @@ def test_the_store_of_applications_is_left_alone_until_their_checkpoints_are_nam
     saver = str(tmp_path / "kept.sqlite")
     in_checkpoints(saver, named)
 
-    gc(Where(), GarbageOptions())
+    gc(GarbageOptions())
     assert "2 files without a known name, kept" in capsys.readouterr().out and unnamed in kept(store)
-    gc(Where(checkpoints=[saver]), GarbageOptions())
+    gc(GarbageOptions(checkpoints=[saver]))
 
     assert kept(store) == {named}
 
@@ -112,7 +112,7 @@ def test_checkpoints_in_a_database_name_payloads_too(store: PayloadStore, postgr
     put(store, "nobody's")
     in_checkpoints(database, named)
 
-    gc(Where(checkpoints=[database]), GarbageOptions())
+    gc(GarbageOptions(checkpoints=[database]))
 
     assert kept(store) == {named}
 
@@ -122,7 +122,7 @@ def test_a_run_that_is_under_way_loses_nothing(store: PayloadStore, capsys: pyte
     put(of_run, "nobody's")
     log = Log(run_directory.saved_runs()[0])
 
-    gc(Where(), GarbageOptions())
+    gc(GarbageOptions())
 
     log.close()
     assert "it is running" in capsys.readouterr().out and len(kept(of_run)) == 2
@@ -140,7 +140,7 @@ def test_what_is_written_again_is_young(store: PayloadStore) -> None:
 @pytest.mark.parametrize("where", [{"runs": [Path("nowhere")]}, {"checkpoints": ["nowhere.sqlite"]}])
 def test_places_that_are_not_there_are_told(where: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="nowhere"):
-        gc(Where(**where), GarbageOptions())
+        gc(GarbageOptions(**where))
 
 
 def test_runs_in_folders_of_their_own_are_found(store: PayloadStore, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_runs_in_folders_of_their_own_are_found(store: PayloadStore, tmp_path: P
     of_run = PayloadStore(tmp_path / "mine" / "row" / "payloads")
     put(of_run, "nobody's")
 
-    gc(Where(runs=[tmp_path / "mine"]), GarbageOptions())
+    gc(GarbageOptions(runs=[tmp_path / "mine"]))
 
     assert kept(of_run) == set()
 
@@ -162,6 +162,6 @@ def test_a_run_whose_log_is_damaged_loses_nothing(store: PayloadStore, capsys: p
     log = run_directory.saved_runs()[0] / "log.jsonl"
     log.write_bytes(b"{}\n" + log.read_bytes())
 
-    gc(Where(), GarbageOptions())
+    gc(GarbageOptions())
 
     assert "is damaged" in capsys.readouterr().out and len(kept(of_run)) == 2
