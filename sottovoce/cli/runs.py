@@ -163,11 +163,13 @@ def list_() -> None:
             summary = str(error)
         say(one_line(f"{folder.name}  {summary}; {amount(size)}"))
     for file in sorted(run_directory.runs_folder().glob(f"*/{EXPERIMENT}")):
-        rows = sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
-        say(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
+        name, rows = file.parent.name, sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
+        sizes.append(nbytes_of(file.parent))
+        of = f"{', '.join(rows)}: `runs show {name}/{rows[0]}`" if rows else "no row yet"
+        say(one_line(f"{name}  experiment of {of}; {amount(sizes[-1])}"))
     say(
-        f"in {run_directory.runs_folder()}: {len(folders)} runs, {amount(sum(sizes))}, without those of --save FOLDER "
-        "(`runs show FOLDER`)"
+        f"in {run_directory.runs_folder()}: {counted(len(folders), 'run')}, with experiments {amount(sum(sizes))}, "
+        "without those of --save FOLDER (`runs show FOLDER`)"
     )
     if sum(sizes) > MANY_BYTES:
         say(f"they take more than {amount(MANY_BYTES)}: `runs remove --keep N` or `--older-than DAYS` removes old ones")
@@ -329,9 +331,10 @@ def remove(options: RemoveOptions) -> None:
     if bool(options.names) == (chosen is not None):
         raise UsageError("runs remove takes runs, or --keep N and --older-than DAYS; give runs or one of these")
     folders = chosen or [run_directory.find_run(name) for name in options.names]
-    if folders and not options.yes and sys.stdin.isatty():
-        say(f"{', '.join(folder.name for folder in folders)}: {amount(sum(map(nbytes_of, folders)))}")
-        if input(f"Remove {counted(len(folders), 'run')}? [y/N] ").strip().lower() not in ("y", "yes"):
+    asks = sys.stdin.isatty() and not options.yes
+    if folders and (chosen or asks):
+        say(one_line(f"{', '.join(folder.name for folder in folders)}: {amount(sum(map(nbytes_of, folders)))}"))
+        if asks and input(f"Remove {counted(len(folders), 'run')}? [y/N] ").strip().lower() not in ("y", "yes"):
             folders = []
     run_directory.remove(folders)
     say(f"{len(folders)} removed, {len(run_directory.saved_runs())} left in {run_directory.runs_folder()}")

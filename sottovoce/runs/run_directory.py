@@ -252,7 +252,7 @@ def remove(folders: Sequence[Path]) -> None:
         UsageError: one of them is not in the default place, or a process uses it.
     """
     for folder in folders:
-        if folder.parent != runs_folder():
+        if not folder.resolve().is_relative_to(runs_folder().resolve()):  # it may be a row of an experiment
             raise UsageError(f"run {str(folder)!r} is not in {str(runs_folder())!r}; delete its folder yourself")
         if in_use(folder):
             raise UsageError(f"run {folder.name!r} is in use by another process; wait until that ends")

@@ -13,7 +13,7 @@ import pytest
 
 from sottovoce.runs.log import encoded
 from sottovoce.runs.run import load_run
-from sottovoce.runs.run_directory import LOG, Log, saved_runs
+from sottovoce.runs.run_directory import LOG, Log, runs_folder, saved_runs
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused
 
@@ -58,7 +58,7 @@ def test_a_run_in_a_folder_of_its_own_is_not_listed_and_says_where_it_is(
 
     (last,) = call("runs", "list").out.splitlines()
     assert f"runs show {tmp_path / 'own'}`" in said.out.splitlines()[-1]
-    assert "0 runs, 0 bytes, without those of --save FOLDER (`runs show FOLDER`)" in last
+    assert "0 runs, with experiments 0 bytes, without those of --save FOLDER (`runs show FOLDER`)" in last
     assert said.out.startswith(call("runs", "show", tmp_path / "own").out)
 
 
@@ -187,8 +187,15 @@ def test_runs_are_removed_by_name_all_or_none(call: Call, models: Models, tmp_pa
     refused_line = refused(call, USAGE, "runs", "remove", first, tmp_path / "chosen")
 
     assert "delete its folder yourself" in refused_line and len(saved_runs()) == 2
-    assert call("runs", "remove", "--keep", 1).out.startswith("1 removed, 1 left in ")
+    assert "1 removed, 1 left in " in call("runs", "remove", "--keep", 1).out
     assert [folder.name for folder in saved_runs()] == [last]
+
+
+def test_a_row_of_an_experiment_is_removed_by_its_name(call: Call, models: Models) -> None:
+    """The error for a changed row says "remove it", and `runs remove` refused: its folder was elsewhere."""
+    row = runs_folder() / "table" / "words"
+    call("debate", "2 + 2?", "--model", models.tiny, "--quiet", *FEW, "--save", row)
+    assert call("runs", "remove", "table/words").code == 0 and not row.exists()
 
 
 def test_no_run_is_removed_that_nobody_asked_for(call: Call, models: Models) -> None:
