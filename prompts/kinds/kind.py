@@ -166,6 +166,12 @@ OTHERWISE = re.compile(
 )
 """Words by which a text names something else than the name within it: "the father of", "anyone except", "X or"."""
 
+OF_SUBJECT = re.compile(
+    r"(?<!none )(?<!one )(?<!some )(?<!any )(?<!few )(?<!most )(?<!many )(?<!half )(?<!part )(?<!all )(?<!which )"
+    r"\bof\b(?=.* (?:is|was|are|were)\b)"
+)
+"""An "of" that belongs to the subject of a statement and says nothing of the name behind its verb."""
+
 
 def key(answer: str) -> list[str]:
     """Return the words that are compared: SQuAD's, or as written if it leaves none; "C++" is not "C#"."""
@@ -186,6 +192,8 @@ def names(part: str, text: str) -> bool:
 
     >>> names("Orn", "the river Orn"), names("Orn", "Orn or Mirn"), names("Orn", "the mouth of the Orn")
     (True, False, False)
+    >>> names("tailor", "The sister of Ida is a tailor"), names("Ida", "The sister of Ida is a tailor")
+    (True, False)
     """
     pieces = re.split(r"\s*[,;/]\s*", text.strip(" ,;/."))
     inner, outer = " ".join(key(part)), " ".join(key(pieces[0] if len(pieces) <= 2 and "," not in part else text))
@@ -193,5 +201,9 @@ def names(part: str, text: str) -> bool:
     if not inner or not inside or (len(pieces) > 2 and "," not in part):
         return False
     is_owner = re.search(rf"{re.escape(part.strip())}['\u2019]s\b", text, re.IGNORECASE)
-    is_other = OTHERWISE.search(before) or re.search(r"\b(?:or|and|nor|&)\b", behind) or DOUBTFUL.search(text)
+    is_other = (
+        OTHERWISE.search(OF_SUBJECT.sub("", before))
+        or re.search(r"\b(?:or|and|nor|&)\b", behind)
+        or DOUBTFUL.search(text)
+    )
     return not (is_other or is_owner)

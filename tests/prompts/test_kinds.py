@@ -46,6 +46,8 @@ SAME: list[tuple[str | None, str | None, str, bool]] = [
     ("Portland, Oregon", "Portland, Maine", "text", False),
     ("the river Orn", "Orn", "text", True),
     ("the mouth of the Orn", "Orn", "text", False),
+    ("The sister of Jonas Marsh is a tailor", "tailor", "text", True),
+    ("None of them is a tailor", "tailor", "text", False),
     ("Orn or Mirn", "Orn", "text", False),
     ("Orn", "Ornette", "text", False),
     ("Orn", "a long way up the hill beyond the river Orn", "text", False),
