@@ -85,12 +85,16 @@ def test_scripted_models_are_cached_too_and_without_the_option_nothing_is() -> N
     assert len(script.calls) == 8
 
 
+def saying(message: AIMessage) -> Any:
+    return RunnableLambda(lambda _: message)
+
+
 def test_runnables_and_scripts_have_no_key_in_common() -> None:
     """Showed as one reply of both: a runnable has no name for what its replies depend on."""
     cache, texts = InMemoryCache[Any](), []
     for answer in ("22", "33"):
         said = AIMessage(f"The answer is {answer}.")
-        models = [RunnableLambda(lambda _, said=said: said), ScriptedChatModel([said.text] * 4)]
+        models: list[Any] = [saying(said), ScriptedChatModel([said.text] * 4)]
         texts += [board(held(each, cache))[0].text for each in models]
 
     assert texts == ["The answer is 22."] * 2 + ["The answer is 33."] * 2
@@ -100,7 +104,7 @@ def test_langchains_own_cache_serves_no_runnable() -> None:
     cache = Cache()
     set_llm_cache(cache)
     try:
-        models = {f"agent_{n}": RunnableLambda(lambda _, n=n: AIMessage(f"The answer is {n}.")) for n in (1, 2, 3)}
+        models = {f"agent_{n}": saying(AIMessage(f"The answer is {n}.")) for n in (1, 2, 3)}
         graph = create_debate(Debate(agents=3, rounds=1, answer_turn="off"), models=models).compile()
         said = board(graph.invoke(QUESTION, output_keys=KEYS))
     finally:

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from sottovoce.models import LoadedModel, assemble
-from sottovoce.models.huggingface.embedding_table import weights_digest
+from sottovoce.models.huggingface.embedding_table import digest_of_all, tensors_of
 from sottovoce.models.huggingface.formats import PACKINGS
 from sottovoce.models.huggingface.packed_weights import (
     GROUP,
@@ -169,7 +169,7 @@ def test_a_tied_head_is_packed_apart_from_the_table(packing: Packing) -> None:
 
 def test_a_digest_tells_formats_and_weights_apart() -> None:
     def digest(packing: Packing | None, seed: int = 0) -> str:
-        return weights_digest(packed_model(packing, seed=seed) if packing else model_of(seed=seed))
+        return digest_of_all(tensors_of(packed_model(packing, seed=seed) if packing else model_of(seed=seed)))
 
     found = [digest(packing, seed) for packing in (None, *PACKINGS) for seed in (0, 1)]
     assert len(set(found)) == len(found)
