@@ -219,7 +219,8 @@ class LocalModel(BaseModel):
         thoughts = thoughts if thoughts and thoughts.tokens else None
         spoken = self.payloads.put(thoughts.payload) if thoughts and thoughts.payload else None
         at_limit = reply.finish == "length"
-        signs = [*degeneration(payload), self._latent_steps(payload), thoughts.note if thoughts else ""]
+        marks = "" if ask.tools else self._marks(payload)
+        signs = [*degeneration(payload), self._latent_steps(payload), thoughts.note if thoughts else "", marks]
         return Message(
             **ask.place._asdict(),
             text=encodable(payload.label.text),
@@ -300,6 +301,12 @@ class LocalModel(BaseModel):
             return ""
         text = self.loaded.detokenizer(special=True).text(tuple(found.tolist()))
         return f"thinks {len(found)} steps; the nearest tokens, which nobody hears: {one_line(text)!r}"
+
+    def _marks(self, payload: Payload) -> str:
+        """Return a note on tokens of a reply that no text can spell, such as role marks; its readers get them."""
+        drawn = {*payload.ids}.difference(self.loaded.stop_ids)
+        marks = [token.content for id, token in self.loaded.chat.marks.items() if id in drawn]
+        return f"has tokens that no text can spell, read as generated: {', '.join(marks)}" if marks else ""
 
 
 def summary(payload: Payload, temperature: float) -> dict[str, float]:

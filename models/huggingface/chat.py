@@ -87,10 +87,10 @@ class ChatTemplate:
                 )
             self._set = {self.switch: thinking} if self.switch else {}
         # Some tokenizers add role marks without `special`. Blanks mark nothing.
-        self._added = [token for token in tokenizer.added_tokens_decoder.values() if token.content.strip(BLANK)]
-        self.special_ids = {*tokenizer.added_tokens_decoder, *tokenizer.all_special_ids}
-        """The ids of added and special tokens."""
-        added = {*tokenizer.all_special_tokens, *(token.content for token in self._added)}
+        ids = tokenizer.added_tokens_decoder
+        self.marks = {id: token for id, token in ids.items() if token.content.strip(BLANK)}
+        """The added and special tokens by their ids: a text cannot spell them."""
+        added = {*tokenizer.all_special_tokens, *(token.content for token in self.marks.values())}
         special = map(re.escape, sorted(added, key=len, reverse=True))  # the longest first
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
 
@@ -209,8 +209,9 @@ class ChatTemplate:
         # other. So the plain tokenizer is a copy.
         plain = copy.deepcopy(self.tokenizer)
         if isinstance(plain, PreTrainedTokenizerFast):  # it splits only special tokens
-            marks = [AddedToken(token.content, normalized=token.normalized, special=True) for token in self._added]
-            plain.backend_tokenizer.add_special_tokens(marks)
+            marks = self.marks.values()
+            added = [AddedToken(mark.content, normalized=mark.normalized, special=True) for mark in marks]
+            plain.backend_tokenizer.add_special_tokens(added)
         plain("", add_special_tokens=False, split_special_tokens=True)
         return plain
 
@@ -352,7 +353,7 @@ class ThoughtBlock:
     def banned(self) -> tuple[int, ...]:
         """Tokens that a text cannot have, since they would begin or end thoughts in its middle."""
         opening = self.chat.ids(self.markers.open.strip())
-        first = opening[:1] if len(opening) == 1 or opening[0] in self.chat.special_ids else ()
+        first = opening[:1] if len(opening) == 1 or opening[0] in self.chat.marks else ()
         return tuple(dict.fromkeys([*first, *([self.end] if self.end is not None and not self.text_ends else [])]))
 
     @cached_property

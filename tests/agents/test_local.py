@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import BaseCallbackHandler, get_usage_metadata_callback
 from langchain_core.rate_limiters import InMemoryRateLimiter
+from tokenizers import AddedToken
 
+from sottovoce.agents.ask import Ask
 from sottovoce.agents.chat_model import is_observed
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.channels.message import Message
+from sottovoce.channels import create
+from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate, create_debate
-from tests.support import tiny_loaded
+from sottovoce.models import Ids, Rows, assemble
+from sottovoce.report.describe import footer
+from tests.support import VOCABULARY, ids, reciting_model, replied, tiny_loaded, tiny_tokenizer
 
 QUESTION = {"question": "What is 14 + 3?"}
 
@@ -134,3 +141,26 @@ async def test_sync_calls_in_a_running_loop_and_in_threads_say_what_async_ones_s
         found = list(threads.map(lambda _: said(debate.invoke(QUESTION)), range(3)))
 
     assert found == [alone] * 3 and said(debate.invoke(QUESTION)) == alone
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher"])
+@pytest.mark.parametrize("special", [True, False])
+def test_a_role_mark_that_a_model_draws_is_noted_shown_and_read_as_generated(
+    protocol: str, special: bool, store: PayloadStore
+) -> None:
+    tokenizer = copy.deepcopy(tiny_tokenizer())
+    tokenizer.add_tokens([AddedToken("<|user|>", special=special)])
+    said = *ids("\n"), *ids(" 22"), VOCABULARY, *ids(" p"), 2
+    loaded = assemble("marking", reciting_model(said, vocab_size=VOCABULARY + 1), tokenizer)
+    chat = HookedChatModel(protocol=protocol, preloaded=loaded, store=store, temperature=0.0, max_tokens=9)
+
+    message = replied(chat, Ask("answer", (Turn("user", ("Hi",)),)))
+    turns = [Turn("user", (MessageRef(message),))]
+    _, heard, _ = create(protocol).encode_prompt(turns, loaded, lambda ref: ref.load(store)).pieces
+
+    assert message.notes == ("has tokens that no text can spell, read as generated: <|user|>",)
+    assert footer(message).endswith(message.notes[0])  # on the page and in the transcript
+    if isinstance(heard, Ids):
+        assert heard.ids == said[1:-1]
+    else:
+        assert isinstance(heard, Rows) and torch.equal(heard.rows, loaded.table.rows[list(said[1:-1])])
