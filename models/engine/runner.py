@@ -190,7 +190,7 @@ def embedded(network: Network, pieces: abc.Sequence[Piece]) -> torch.Tensor:
     def rows_of(piece: Piece) -> torch.Tensor:
         if isinstance(piece, Cached):
             return table.new_zeros(len(piece), table.shape[1])
-        return network.embed(upload(piece.ids, table.device)) if isinstance(piece, Ids) else piece.rows
+        return network.embed(upload(piece.ids, table.device, torch.long)) if isinstance(piece, Ids) else piece.rows
 
     return torch.cat([rows_of(piece).to(table) for piece in pieces])
 

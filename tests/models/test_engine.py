@@ -258,6 +258,13 @@ def test_the_number_of_threads_is_set_inside_the_engine_alone() -> None:
     assert seen == [1] and torch.get_num_threads() == mine
 
 
+def test_an_empty_piece_beside_latent_rows_is_read_as_nothing() -> None:
+    # Found by fuzzing: an empty reply in a prompt with rows failed inside the model.
+    latent, engine = rows(3), tiny_loaded().engine
+    found, expected = (engine.run(request((latent, *empty, Ids((7,))))) for empty in ([Ids(())], []))
+    assert same_reply(found, expected)
+
+
 LEAVES_A_REQUEST = """
 from sottovoce.models import Record
 from tests.support import request, tiny_loaded
