@@ -18,12 +18,12 @@ from sottovoce.core.errors import SottovoceError
 LONGEST = 60
 """Seconds of a case, on a machine that others use too."""
 QUICK = {"arguments": 12, "states": 20, "payloads": 120, "replies": 20}
-QUICK |= {"logs": 8, "contexts": 60}
+QUICK |= {"logs": 8, "contexts": 60, "requests": 4}
 """Cases in `make test`."""
 ALL = {"arguments": 2000, "states": 500, "payloads": 3000, "replies": 500}
-ALL |= {"logs": 1000, "contexts": 2000}
+ALL |= {"logs": 1000, "contexts": 2000, "requests": 200}
 """In `make test-all`."""
-PARTS = {"logs": 50, "contexts": 500, "replies": 250}
+PARTS = {"logs": 50, "contexts": 500, "replies": 250, "requests": 50}
 """Cases of a test, where all together may take longer than a test may."""
 TEXTS = [
     *("", " ", "-1", "0", "1", "2", "3", "9" * 30, "9" * 5000, "1e999", "-inf", "nan", "0x10", "1_000", "٣", "true"),
