@@ -63,7 +63,7 @@ def test_quantised_weights_keep_their_values_in_float32(tmp_path: Path, kind: Ki
 def test_a_file_that_is_not_quantised_keeps_its_dtype(tmp_path: Path, cache: Path, kind: Kind, dtype: str) -> None:
     load(write_gguf(tmp_path / "tiny.gguf", kind=kind), device="cpu")
 
-    (folder,) = cache.iterdir()
+    (folder,) = cache.glob("gguf-*")
     assert json.loads((folder / "config.json").read_text())["dtype"] == dtype
 
 
@@ -89,11 +89,11 @@ def test_a_packed_model_has_the_values_of_the_file(tmp_path: Path, kind: Kind, w
 def test_a_file_is_converted_once_wherever_it_lies(tmp_path: Path, cache: Path) -> None:
     file = write_gguf(tmp_path / "tiny.gguf")
     load(file, device="cpu")
-    (folder,) = cache.iterdir()
+    (folder,) = cache.glob("gguf-*")
     before = (folder / "model.safetensors").stat().st_mtime_ns
     load(file.rename(tmp_path / "moved"), device="cpu")
 
-    assert [*cache.iterdir()] == [folder]
+    assert [*cache.glob("gguf-*")] == [folder]
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
 
 
@@ -130,7 +130,7 @@ def test_the_conversions_used_least_recently_are_removed_beyond_a_limit(tmp_path
 
     remove_oldest(folders[2], 1.0)
 
-    assert sorted(cache.iterdir()) == sorted([folders[0], folders[2]])
+    assert sorted(cache.glob("gguf-*")) == sorted([folders[0], folders[2]])
 
 
 def test_files_beside_it_are_not_read(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_doctor_says_if_the_rule_that_splits_text_is_unknown(tmp_path: Path) -> 
 
 def test_the_record_of_another_format_has_the_file_converted_again(tmp_path: Path, cache: Path) -> None:
     load(write_gguf(tmp_path / "tiny.gguf"), device="cpu")
-    (folder,) = cache.iterdir()
+    (folder,) = cache.glob("gguf-*")
     record = folder / "source.json"
     record.write_text(record.read_text().replace('"format": 1', '"format": 2'))
     assert source_of(folder) is None
