@@ -4,9 +4,9 @@ A revised answer repeats much of what was heard. So where the last tokens stood 
 tokens that followed them there are proposed. A pass reads them behind the last token, and gives the logits behind each.
 At every position a token is drawn from its logits as always, with the uniform number of that position. The first is
 kept, and each further one if all tokens proposed before it are those that were drawn. So every token is the one that
-plain decoding draws, up to the rounding of another shape of pass: at any temperature, for the same seed, beside any
-others. (The rule of speculative decoding keeps a sure proposal d with its probability p(d), and draws from the rest
-otherwise. To draw first, and to keep d if it was drawn, does the same.)
+plain decoding draws, up to the rounding of another shape of pass (which in half precision may change a text): at any
+temperature, for the same seed, beside any others. (The rule of speculative decoding keeps a sure proposal d with its
+probability p(d), and draws from the rest otherwise. To draw first, and to keep d if it was drawn, does the same.)
 """
 
 from __future__ import annotations
