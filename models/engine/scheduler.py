@@ -8,9 +8,9 @@ last decoding one, and that one by the last sequence.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections import Counter, abc, deque
 from dataclasses import dataclass
-from itertools import takewhile
 
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.core.text import amount
@@ -178,17 +178,13 @@ class Scheduler:
 
     def _admit(self) -> None:
         """Start waiting requests in order; one that shares its beginning with a prompt being read waits for it."""
-        if not self.waiting:
-            return
-        reading, held = self.running[self.decoding :], list[Sequence]()
-        coming = {digest: each.length - each.filled for each in reading for digest in each.blocks}
+        held = list[Sequence]()
         while self.waiting and len(self.running) < (1 if self._suspects else self._most):
             sequence = self.waiting[0]
-            if self._shares(sequence, coming):
+            if self._shares(sequence):
                 held.append(sequence)
             elif self._has_room(sequence):
                 self._start(sequence)
-                coming |= dict.fromkeys(sequence.blocks, sequence.length - sequence.filled)
             elif self.running:
                 break
             else:
@@ -200,18 +196,16 @@ class Scheduler:
         running, used = [each.request for each in self.running], [each.filled for each in self.running]
         return self.caches.room_for(sequence.request, running, used, len(self.waiting) - 1)
 
-    def _shares(self, sequence: Sequence, coming: abc.Mapping[bytes, int]) -> bool:
-        """Return True if a prompt being read will soon serve this one, or serve at least half of its unread part.
-
-        `coming` has the blocks of those prompts, with the number of positions that are still to be read of each.
-        """
+    def _shares(self, sequence: Sequence) -> bool:
+        """Return True if a prompt being read will soon serve this one, or serve at least half of its unread part."""
         prefixes = self.caches.prefixes
         known = prefixes.known(sequence.blocks)
-        shared = list(takewhile(coming.__contains__, sequence.blocks[known:]))
-        if len(shared) * prefixes.block < MIN_SHARED_PREFIX or not prefixes.budget or self._network.hooked:
+        reading = [(each, common(each.blocks, sequence.blocks)) for each in self.running[self.decoding :]]
+        serving = [(each.length - each.filled, n - known) for each, n in reading if n > known]
+        shared = max((n for _, n in serving), default=0) * prefixes.block
+        if shared < MIN_SHARED_PREFIX or not prefixes.budget or self._network.hooked:
             return False
-        soon = coming[shared[0]] <= MAX_PREFILL_TOKENS
-        return soon or 2 * len(shared) * prefixes.block >= sequence.length - known * prefixes.block
+        return serving[-1][0] <= MAX_PREFILL_TOKENS or 2 * shared >= sequence.length - known * prefixes.block
 
     def _start(self, sequence: Sequence) -> None:
         sequence.start(self._pending, len(self._network.layers) - 1)
@@ -329,3 +323,8 @@ class Scheduler:
             self._most = self._limits.slots
         elif self._passes_since_failure % PASSES_BEFORE_GROWTH == 0:
             self._most = min(2 * self._most, self._limits.slots)
+
+
+def common(first: abc.Sequence[bytes], second: abc.Sequence[bytes]) -> int:
+    """Return how many blocks two prompts share; each digest is also over all that precedes its block, see `chain`."""
+    return bisect_left(range(min(len(first), len(second))), True, key=lambda i: first[i] != second[i])
