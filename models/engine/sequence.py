@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import abc
 from concurrent.futures import Future
 from dataclasses import replace
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -80,6 +81,8 @@ class Sequence:
         """The state of constrained decoding; None without a response format."""
         self._completed = [] if self.constraint is None or self.constraint.complete is None else [0]  # after n tokens
         self._own_table, self._shown = pending.table.key, 0
+        self._prefixes = [(0, 0)]
+        """For each number of streamed tokens: the longest length of the text so far, and that of its settled part."""
         tables = (pending.table.key, *(each.key for each in feed.tables)) if feed.kind == "mean" else ()
         self.recorder = Recorder(record, pending, last_layer if record.final_norm else None, tables)
         self.lookup = Lookup(self.request.prompt)
@@ -295,6 +298,8 @@ class Sequence:
 
     def _show(self, on_text: abc.Callable[[str], None]) -> None:
         text = self._text.text(self.ids)
+        if len(self._prefixes) == self.n:
+            self._prefixes.append((max(len(text), self._prefixes[-1][0]), len(settled(text))))
         end = len(text) if self.finish is not None else min(self._settled(settled(text)), self._lasting(text))
         if end > self._shown:
             on_text(text[:end])
@@ -305,8 +310,8 @@ class Sequence:
         partial = partial_stop(text, self.request.stop.texts)
         if not partial:
             return len(text)
-        spans = self._detokenizer.spans(self.ids)
-        return spans[overlapping(spans, (len(text) - partial, len(text)))[0]][0]
+        before = bisect_right(self._prefixes, len(text) - partial, key=itemgetter(0)) - 1  # tokens that end before it
+        return self._prefixes[before][1]
 
     def _lasting(self, text: str) -> int:
         """Return the length of the text to keep if the format is never completed again."""
