@@ -28,7 +28,11 @@ Shape = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class _Graph:
-    """A captured step: its input and output tensors."""
+    """A captured step: its input and output tensors.
+
+    It holds the addresses of the KV cache and not the cache, which would live on after the engine has dropped it. It is
+    replayed only where a cache of the same layout has the same addresses.
+    """
 
     graph: torch.cuda.CUDAGraph
     reading: Reading
@@ -114,7 +118,7 @@ class CudaGraphs:
         with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             output = self._forward(static, self._layers)
         self._pool = graph.pool()
-        return _Graph(graph, static, output)
+        return _Graph(graph, replace(static, window=()), output)
 
 
 def _where(window: Pages) -> tuple[object, ...]:

@@ -187,6 +187,22 @@ def test_captured_steps_give_what_steps_as_ever_give() -> None:
 
 
 @pytest.mark.gpu
+def test_captured_steps_hold_no_cache_that_the_engine_has_dropped() -> None:
+    # The old keys and values lived on until a step was captured on the new ones.
+    loaded = on("cuda", "qwen2")
+    loop = Loop(loaded.network, Limits(4, reuse=False, lookup=False), Statistics())
+    loop.scheduler.waiting.append(Sequence(request(max_new=12), loaded.tokenizer))
+    while loop.scheduler.busy:
+        loop.step()
+    kv, before = loop.scheduler.caches.kv, torch.cuda.memory_allocated()
+    dropped = kv.allocated
+    kv.resize(0, 0, [])
+
+    assert loaded.network._cuda_graphs is not None and any(loaded.network._cuda_graphs._graphs.values())
+    assert before - torch.cuda.memory_allocated() >= dropped - kv.allocated > 0
+
+
+@pytest.mark.gpu
 def test_steps_of_a_later_engine_are_captured_too() -> None:
     # The memory of the first graphs had gone with them, so that those after them were computed as ever.
     loaded = on("cuda", "qwen2")
