@@ -70,15 +70,33 @@ def piece(rng: random.Random, reply: Reply) -> Cached:
     return found if rng.random() < 0.7 else found.without_first()
 
 
+def sibling(rng: random.Random, asked: Request) -> Request:
+    """An earlier request with the same tensors, some of which act in another way."""
+
+    def changed(each: Piece) -> Piece:
+        if not isinstance(each, Cached):
+            return each
+        lacking = noise(2, len(each), seed=rng.randrange(99)) > 1
+        ways: list[dict[str, Any]] = [{"turned": not each.turned}, {"causal": not each.causal}, {"masked": lacking}]
+        return replace(each, **rng.choice(ways))
+
+    hows: list[How] = ["add", "replace", "mean"]
+    edits = tuple(replace(each, how=rng.choice(hows)) for each in asked.edits)
+    return replace(asked, prompt=tuple(map(changed, asked.prompt)), edits=edits)
+
+
 def request(rng: random.Random, family: str, loaded: LoadedModel, before: list[tuple[Request, Reply]]) -> Request:
     """Any request; some begin as earlier ones did, with their replies or their keys and values."""
     prompt: list[Piece] = [words(rng.choice([8, 20, 40]), seed=rng.randrange(3))]
     earlier = [(asked, reply) for asked, reply in before if asked.longest < 120]
+    told = [asked for asked, _ in before if asked.edits or asked.cached]
+    if told and rng.random() < 0.2:
+        return sibling(rng, rng.choice(told))
     handed = [reply for _, reply in earlier if reply.cache is not None]
     if earlier and rng.random() < 0.3:
         asked, reply = rng.choice(earlier)
         prompt = [*asked.prompt, Ids(reply.ids)]
-    if handed and rng.random() < 0.4:
+    if handed and rng.random() < 0.6:
         prompt.insert(rng.choice([0, len(prompt)]), piece(rng, rng.choice(handed)))
     if rng.random() < 0.2:
         prompt.append(Rows(noise(rng.randint(1, 9), loaded.table.width, seed=rng.randrange(5))))
@@ -106,7 +124,7 @@ def request(rng: random.Random, family: str, loaded: LoadedModel, before: list[t
         sampling = replace(sampling, repetition_penalty=rng.choice([0.8, 1.2]))
     thinks = family != "opt-narrow" and form is None and rng.random() < 0.1
     record = Record(rng.choice([(), (0, 1)]), rng.random() < 0.3, True, VOCABULARY)
-    if family in ROTARY and rng.random() < 0.5:
+    if family in ROTARY and rng.random() < 0.7:
         record = replace(record, cache=rng.choice([("received", "prompt", "words"), ("prompt",), ("words",)]))
     banned = tuple(rng.sample(range(3, VOCABULARY), 50)) if form is None and rng.random() < 0.2 else ()
     thinking = Thinking(rng.randint(1, 3), 1.0) if thinks else None
