@@ -196,7 +196,8 @@ def binary(path: Path, name: str) -> Iterator[BinaryIO]:
             return
         if sys.stdin.isatty():
             print(f"reading {name} from the terminal; Ctrl-D ends it", file=sys.stderr)
-        yield sys.stdin.buffer
+        # Another program may have put a text in its place, which has no bytes.
+        yield getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode())
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror or error}") from error
 
