@@ -85,7 +85,7 @@ class RunManifest(BaseModel):
     version: int = VERSION
     scheme: str
     settings: JSON
-    seeds: list[int]
+    seeds: Annotated[list[int], Field(min_length=1)]
     """Every question is discussed once under each of them."""
     origin: str | None = None
     """Where the questions are from; None if a human asked them."""
