@@ -152,10 +152,13 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         "answers), on, or off.",
     )
     dtype: Annotated[list[Dtype], Names("dtype", opens=False)] = Field(
-        default=["auto"], description="Data type in which models compute. One for all agents, or one each."
+        default=["auto"],
+        min_length=1,
+        description="Data type in which models compute. One for all agents, or one each.",
     )
     weights: Annotated[list[Weights], Names("format of weights", opens=False)] = Field(
         default=["auto"],
+        min_length=1,
         description="Storage of weight matrices: as --dtype, or packed (on a CPU: int8, int4). "
         "One for all agents, or one each.",
     )

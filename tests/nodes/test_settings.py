@@ -39,6 +39,7 @@ from sottovoce.nodes.settings import Settings
         (Debate, {"summarise": "each", "agents": 1}, "a debate of one agent has no answers to summarize"),
         (Debate, {"last_round": "deciding", "rule": "average"}, "the rule 'average' reads all agents"),
         (Debate, {"thinking_markers": (" ", " ")}, "thinking_markers is ' ': "),  # each place of a reply has these
+        (Single, {"dtype": []}, "dtype is []: "),
         (Single, {"memory": ["4 gigs"]}, "memory is '4 gigs': expected bytes, or a size like '4GB' or '500MB'"),
         (Single, {"thinking": "maybe"}, "thinking is 'maybe': expected on, off, or the most tokens"),
         (Single, {"keep": 2}, "keep is 2: expected less than or equal to 1, or 'all', 'added' or 'thoughts'"),
