@@ -219,8 +219,9 @@ class Comparison:
 
     @property
     def warning(self) -> str:
-        """The first line: how many discussions of each run failed, if the shares differ; else empty."""
-        counts = ", ".join(f"`{run.run}` {run.failed} of {run.discussions}" for run in self.runs)
+        """The first line: how many discussions of each run failed (of many runs, those with any), if the shares differ."""
+        few = len(self.runs) <= NAMED
+        counts = ", ".join(f"`{run.run}` {run.failed} of {run.discussions}" for run in self.runs if run.failed or few)
         differ = len({run.failed / run.discussions for run in self.runs}) > 1
         return one_line(f"Runs lost different shares of their discussions to failures: {counts}.") if differ else ""
 
@@ -295,9 +296,10 @@ def summary(name: str, results: Results) -> Summary:
 
 def mean_measures(results: Results) -> dict[str, Mean]:
     """Return the mean of each measure that applies to any discussion, with an interval clustered by question."""
-    clusters, known = results.clusters, {name: values for name, values in results.measures.items() if values}
+    clusters, shares = results.clusters, results.shares
+    known = {name: values for name, values in results.measures.items() if values}
     return {
-        name: mean([*values.values()], [clusters[question] for question, _ in values], shares=name in results.shares)
+        name: mean([*values.values()], [clusters[question] for question, _ in values], shares=name in shares)
         for name, values in known.items()
     }
 

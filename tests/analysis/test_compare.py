@@ -189,6 +189,11 @@ def test_failures_by_causes_outside_of_scheme_and_protocol_are_left_out_of_verdi
     assert first == "Runs lost different shares of their discussions to failures: `nl` 0 of 30, `hosted` 3 of 30."
 
 
+def test_of_many_runs_only_those_with_failures_are_named_first() -> None:
+    runs = {**hosted(3), **{f"run {n}": run([1.0] * 30) for n in range(5)}}
+    assert compare(runs, against="nl").warning.endswith(" to failures: `hosted` 3 of 30.")
+
+
 def test_a_run_that_lost_more_than_a_tenth_has_no_verdict_unless_forced() -> None:
     comparison = compare(hosted(4))
     assert comparison.pairs == () and pair(compare(hosted(4), force=True)).questions == 26
