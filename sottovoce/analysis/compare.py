@@ -219,7 +219,7 @@ class Comparison:
 
     @property
     def warning(self) -> str:
-        """The first line: how many discussions of each run failed (of many runs, those with any), if the shares differ."""
+        """The first line: how many discussions of each run failed (of many, those with any), if the shares differ."""
         few = len(self.runs) <= NAMED
         counts = ", ".join(f"`{run.run}` {run.failed} of {run.discussions}" for run in self.runs if run.failed or few)
         differ = len({run.failed / run.discussions for run in self.runs}) > 1
