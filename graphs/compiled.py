@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Self, get_type_hints
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
@@ -31,6 +31,7 @@ from sottovoce.core.display import ShownDict, ShownList
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
 from sottovoce.graphs.edits import Supersteps, with_siblings, written_by
+from sottovoce.nodes.act import RecordedNode
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.state import BOARD, CHAT, SHOWN, Discussion, Update
 from sottovoce.nodes.streams import chat_of
@@ -291,6 +292,15 @@ class DiscussionGraph(StateGraph[AnyState, AnyState, AnyState, AnyState]):
         """Create the graph; `check` refuses an invalid state, `schemas` are LangGraph's own."""
         super().__init__(with_channels(state), **{name: with_channels(each) for name, each in schemas.items()})
         self.check = check
+
+    def add_node(self, node: Untyped, action: Untyped = None, **options: Untyped) -> Self:
+        """Add a node as LangGraph does; a saved run records its steps."""
+        before = len(self.nodes)
+        super().add_node(node, action, **options)
+        for name in [*self.nodes][before:]:
+            inner: Untyped = self.nodes[name].runnable  # a Runnable by now
+            self.nodes[name].runnable = RecordedNode(inner, name, self, self.check)
+        return self
 
     def compile(self, *args: Untyped, **options: Untyped) -> CompiledDiscussion:
         """Compile the graph as LangGraph does, with our own channels instead of its plain ones."""

@@ -11,16 +11,17 @@ import asyncio
 import hashlib
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any
+from typing import Any, Protocol
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import run_in_executor
+from langgraph.types import Command
 
 from sottovoce.channels.message import Message
-from sottovoce.core.any_types import AnyState, JSONValue
+from sottovoce.core.any_types import AnyState, JSONValue, Untyped
 from sottovoce.core.event_loop import wait
 from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import Contexts, RunContext
@@ -30,6 +31,26 @@ Act = Callable[[RunContext[AnyState], AnyState, Agent], Awaitable[Update] | Upda
 """Takes the run, the state and the agent, and returns an update, in which messages for the board are `Message`."""
 Step = Callable[[RunContext[AnyState], AnyState], Update]
 """A step without an agent: takes the run and the state, and returns an update, as an act does."""
+DISCUSSION = "discussion"
+"""The key in LangGraph's configuration of a discussion of a saved run: the run's graph and its `Steps`.
+
+A graph that an agent calls inherits the configuration, but its steps are not the run's.
+"""
+GOTO = "__goto__"
+"""The key of a recorded update with the nodes that run next, if the node returned a `Command`."""
+
+
+class Steps(Protocol):
+    """The recorded steps of one discussion of a run."""
+
+    repeats: bool
+    """True until a step is taken that is not recorded; the state before it is from a file, so it is checked."""
+
+    def repeat(self, step: str) -> Update | None:
+        """Return the recorded update of a step; None if it was not taken yet."""
+
+    def take(self, step: str, update: Update) -> None:
+        """Record a step."""
 
 
 class Node(Runnable[AnyState, AnyState]):
@@ -49,6 +70,55 @@ class Node(Runnable[AnyState, AnyState]):
         if self._is_async:
             return await self._run(input)
         return self._run(input) if self._quick else await run_in_executor(None, self._run, input)
+
+
+class RecordedNode(Runnable[AnyState, AnyState]):
+    """A node of a discussion; in a saved run, it returns the recorded update of its step, or has its step recorded."""
+
+    def __init__(self, node: Runnable[Any, Any], name: str, graph: object, check: Callable[..., None]) -> None:
+        """Wrap a node of `graph`; `check` refuses an invalid state."""
+        self._node, self._graph, self._check = node, graph, check
+        self.name = name
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Return the update; runs are async."""
+        return self._node.invoke(input, config, **options)
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
+        """Return the update."""
+        configurable = (config or {}).get("configurable") or {}
+        graph, steps = configurable.get(DISCUSSION, (None, None))
+        if config is None or graph is not self._graph:
+            return await self._node.ainvoke(input, config, **options)
+        about = config["metadata"]
+        step = step_name(about["langgraph_step"], self.get_name(), about["langgraph_path"])
+        update = steps.repeat(step)
+        if update is None:
+            if steps.repeats:
+                self._check(input, started=True)
+            steps.repeats = False
+            update = _recordable(self.get_name(), await self._node.ainvoke(input, config, **options) or {})
+            steps.take(step, update)
+        if GOTO not in update:
+            return update
+        return Command(update={key: update[key] for key in update if key != GOTO}, goto=update[GOTO])
+
+
+def step_name(number: int, node: str, path: Sequence[Untyped]) -> str:
+    """Return the name of a step: the number of the superstep, the node, and the index of its `Send`, if any."""
+    return f"{number}/{node}" if path[1] == node else f"{number}/{node}/{path[1]}"
+
+
+def _recordable(node: str, returned: AnyState) -> Update:
+    """Return a node's update in the form of the log."""
+    goto: Any = ()
+    if isinstance(returned, Command):
+        goto = [*returned.goto] if isinstance(returned.goto, (list, tuple)) else [returned.goto]
+        returned = {**(returned.update or {}), GOTO: goto}
+    if not isinstance(returned, dict) or not all(isinstance(name, str) for name in goto):
+        found = f"{type(returned).__name__} with a Send" if goto else type(returned).__name__
+        raise TypeError(f"node {node!r} returned a {found}; expected an update, a dict, or a Command to nodes by name")
+    return returned
 
 
 def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> Node:

@@ -10,7 +10,7 @@ from langgraph.config import get_config
 from sottovoce.agents.person import check_saver
 from sottovoce.channels.board import OVERWRITE
 from sottovoce.core.any_types import AnyState, JSONValue
-from sottovoce.nodes.act import Node, Step, plain
+from sottovoce.nodes.act import DISCUSSION, Node, Step, plain
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import Rule
 from sottovoce.nodes.hearing import check_alone, check_edges, check_escalation
@@ -20,8 +20,6 @@ from sottovoce.nodes.state import Discussion, Update, marked
 from sottovoce.nodes.streams import chat_of, is_inside, report
 from sottovoce.nodes.watch import Watch, check_watch
 
-DISCUSSION = "discussion"
-"""The key in LangGraph's configuration of a discussion of a saved run, which has several: they share its context."""
 Begin = Callable[[RunContext[AnyState], AnyState], Update]
 """Returns the first values of a scheme's own keys, or raises an error."""
 
@@ -52,6 +50,7 @@ def setup(
         first: Update = {"settings": settings.model_dump(mode="json"), "round": -1, "turn": 0}
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**asked, **first}
+        # The discussions of a saved run share its context.
         run = contexts.of(opened, new=DISCUSSION not in config.get("configurable", {}))
         if settings.asks_people:
             check_saver("a person takes part", config)

@@ -14,9 +14,8 @@ from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessageChunk, BaseMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt
 
@@ -26,7 +25,7 @@ from sottovoce.core.any_types import JSON, AnyState, Keywords, Untyped
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError, StepError
 from sottovoce.core.event_loop import in_daemon, is_ours, wait
 from sottovoce.core.text import without_secrets
-from sottovoce.nodes.setup import DISCUSSION
+from sottovoce.nodes.act import DISCUSSION, step_name
 from sottovoce.nodes.state import Update
 from sottovoce.runs.log import AskedLine, Key, Speaking, StepLine, check, encoded
 from sottovoce.runs.run import Observer, Run
@@ -40,8 +39,6 @@ HumanReply = Callable[[JSON], Reply]
 """A callback that replies to an `interrupt`: in an agent's place (nodes.people), or with an approval (approve)."""
 ROLES = {"human": "user", "ai": "assistant"}
 """Names of roles as we record them, by LangChain's."""
-GOTO = "__goto__"
-"""The key of a recorded update with the nodes that run next, if the node returned a `Command`."""
 
 
 class LiveDiscussion:
@@ -68,7 +65,7 @@ class LiveDiscussion:
         return round(self._before + time.monotonic() - self._began, 3)
 
     async def run(self, graph: Graph, *, live: bool) -> None:
-        """Run the discussion on a graph from `recorded`, to its decision; `live` streams what agents say.
+        """Run the discussion on a graph of its scheme, to its decision; `live` streams what agents say.
 
         Raises:
             RecordError: the log is damaged: its steps cannot be repeated.
@@ -76,7 +73,7 @@ class LiveDiscussion:
         """
         thread = f"{self._key[1]}/{self._key[0]}"
         config: RunnableConfig = {
-            "configurable": {"thread_id": thread, DISCUSSION: self},
+            "configurable": {"thread_id": thread, DISCUSSION: (graph.builder, self)},
             "callbacks": [Listener(self._hear_prompt)],
         }
         try:
@@ -248,60 +245,6 @@ async def _waiting(graph: Graph, config: RunnableConfig) -> tuple[str, Interrupt
     """Return the first step that waits for a human, and its request; None if there is none."""
     state = await graph.aget_state(config)
     number = (state.metadata or {}).get("step", -1) + 1
-    return next(((_step(number, task.name, task.path), each) for task in state.tasks for each in task.interrupts), None)
-
-
-def _step(number: int, node: str, path: Sequence[Untyped]) -> str:
-    """Return the name of a step: the number of the superstep, the node, and the index of its `Send`, if any."""
-    return f"{number}/{node}" if path[1] == node else f"{number}/{node}/{path[1]}"
-
-
-def recorded(graph: AnyState, *, saver: bool) -> Graph:
-    """Compile a graph for discussions that record their steps, and repeat those that are recorded.
-
-    A `saver` in memory is needed for requests to humans.
-    """
-    compiled: Graph = graph.compile(checkpointer=InMemorySaver() if saver else None)
-    check = getattr(compiled, "check", None)
-    for name, node in compiled.nodes.items():
-        if name != START:
-            node.bound = _RecordedNode(node.bound, name, check)
-    return compiled
-
-
-class _RecordedNode(Runnable[AnyState, AnyState]):
-    """A node that returns the recorded update of its step, or runs and has the step recorded."""
-
-    def __init__(self, node: Runnable[Any, Any], name: str, check: Callable[..., None] | None) -> None:
-        self._node, self._name, self._check = node, name, check
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-        raise NotImplementedError("runs are async")
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-        assert config is not None, "LangGraph passes one"
-        discussion: LiveDiscussion = config["configurable"][DISCUSSION]
-        about = config["metadata"]
-        step = _step(about["langgraph_step"], self._name, about["langgraph_path"])
-        update = discussion.repeat(step)
-        if update is None:
-            if self._check and discussion.repeats:
-                self._check(input, started=True)
-            discussion.repeats = False
-            update = _update(self._name, await self._node.ainvoke(input, config, **options) or {})
-            discussion.take(step, update)
-        if GOTO not in update:
-            return update
-        return Command(update={key: update[key] for key in update if key != GOTO}, goto=update[GOTO])
-
-
-def _update(node: str, returned: AnyState) -> Update:
-    """Return a node's update in the form of the log."""
-    goto: Any = ()
-    if isinstance(returned, Command):
-        goto = [*returned.goto] if isinstance(returned.goto, (list, tuple)) else [returned.goto]
-        returned = {**(returned.update or {}), GOTO: goto}
-    if not isinstance(returned, dict) or not all(isinstance(name, str) for name in goto):
-        found = f"{type(returned).__name__} with a Send" if goto else type(returned).__name__
-        raise TypeError(f"node {node!r} returned a {found}; expected an update, a dict, or a Command to nodes by name")
-    return returned
+    return next(
+        ((step_name(number, task.name, task.path), each) for task in state.tasks for each in task.interrupts), None
+    )

@@ -13,6 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from langgraph.checkpoint.memory import InMemorySaver
+
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
@@ -29,7 +31,7 @@ from sottovoce.nodes.watch import Watch
 from sottovoce.runs import run_directory
 from sottovoce.runs.cluster import run_on_cluster
 from sottovoce.runs.cost import summed
-from sottovoce.runs.discussion import HumanReply, LiveDiscussion, recorded
+from sottovoce.runs.discussion import HumanReply, LiveDiscussion
 from sottovoce.runs.limits import SAME_COMMAND, Limits
 from sottovoce.runs.log import Event, Key
 from sottovoce.runs.manifest import RunManifest, new_manifest
@@ -175,7 +177,8 @@ class Runner:
         if self._run.unfinished and (why := self._reached()):
             self.over = why  # a resumed run makes no call beyond its limit
             return
-        waiting, compiled = iter(self._run.unfinished), recorded(graph, saver=self._person is not None)
+        waiting = iter(self._run.unfinished)
+        compiled = graph.compile(checkpointer=InMemorySaver() if self._person else None)  # it has requests to humans
         workers = [self._work(waiting, compiled) for _ in range(self._limits.at_once)]
         self._workers = [asyncio.create_task(worker) for worker in workers]
         loop, syncing, limit = asyncio.get_running_loop(), asyncio.create_task(self._sync()), self._limits.time_limit

@@ -18,9 +18,9 @@ from sottovoce.core.errors import SottovoceError
 from sottovoce.core.event_loop import wait
 from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.graphs import scheme
-from sottovoce.nodes.setup import DISCUSSION
+from sottovoce.nodes.act import DISCUSSION
 from sottovoce.nodes.state import Update
-from sottovoce.runs.discussion import Graph, StepReader, recorded
+from sottovoce.runs.discussion import Graph, StepReader
 from sottovoce.runs.log import AgainLine, Count, Decided, Key, Line, StepLine, check, checked, encoded
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
@@ -46,7 +46,7 @@ class Reading:
 
     async def read(self, graph: Graph) -> None:
         """Run the graph, with recorded replies instead of models."""
-        config: RunnableConfig = {"configurable": {"thread_id": "score", DISCUSSION: self}}
+        config: RunnableConfig = {"configurable": {"thread_id": "score", DISCUSSION: (graph.builder, self)}}
         try:
             await graph.ainvoke(self.record.question, config, output_keys=[], context={"seed": self.record.seed})
         except Exception as error:  # also a reader that fails on these replies
@@ -96,7 +96,7 @@ def scored_again(run: Run, trust: Trust = NO_TRUST) -> tuple[Run, Mapping[Key, s
     ended = {key: record for key, record in run.records.items() if record.decision is not None}
     discussions = {key: Reading(ended[key], by_name) for key, by_name in steps.items() if key in ended}
     nobody = ScriptedChatModel()  # it has no replies, so a call is an error
-    graph = recorded(scheme(run.manifest.scheme).create(settings, models=nobody, store=run.store()), saver=False)
+    graph = scheme(run.manifest.scheme).create(settings, models=nobody, store=run.store()).compile()
     wait(_read(discussions.values(), graph))
     again = Run(run.manifest, folder=run.folder)
     for line in lines:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.runnables import RunnableLambda
 from langgraph.types import Command, Send
 
 from sottovoce import Frame, Scheme, run_questions
@@ -18,7 +19,7 @@ from sottovoce.core.errors import RecordError
 from sottovoce.datasets.samples import samples
 from sottovoce.graphs import SCHEMES, schemes
 from sottovoce.graphs.codegen import CodeGen
-from sottovoce.graphs.debate import Debate
+from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Intervention, Watch
@@ -232,3 +233,17 @@ def test_a_damaged_step_ends_in_one_line_when_it_is_repeated(fan: Any) -> None:
         RecordError, match=r"is damaged: the steps of question .* cannot be repeated .*; restore the log"
     ):
         fan(opening + 2)
+
+
+def test_the_steps_of_a_discussion_that_an_agent_holds_itself_are_not_the_run_s(tmp_path: Path) -> None:
+    inner = create_debate(Debate(rounds=1), models=ScriptedChatModel([says(22)] * 4)).compile()
+
+    async def think(messages: Any) -> str:
+        return f"The answer is {(await inner.ainvoke(QUESTION))['decision']['answer']}."
+
+    agents = {"agents": 2, "rounds": 1}
+    run = run_questions("debate", QUESTION, agents, models=RunnableLambda(think), folder=tmp_path / "run")
+
+    tasks = [line["task"] for _, line in lines_of(tmp_path / "run") if line["line"] == "step"]
+    assert run.records[0].decision is not None and len(tasks) == len({*tasks})
+    assert [message.text for message in run.records[0].messages] == ["The answer is 22."] * 2
