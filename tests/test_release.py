@@ -8,16 +8,15 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 import sottovoce
+from tests.test_repository import PACKAGES, SETUPTOOLS
 
 ROOT = Path(__file__).resolve().parents[1]
-SETUPTOOLS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
 NAME = f"sottovoce-{sottovoce.__version__}"
 ELSEWHERE = {".ci/run", ".gitignore", ".pre-commit-config.yaml"}
 """Files that serve a checkout alone."""
@@ -54,7 +53,7 @@ def test_the_archives_of_a_release_are_built_without_a_warning_and_hold_what_the
 
     assert {name for name in inside if not name.startswith("sottovoce.egg-info/")} == tracked - ELSEWHERE | MADE
     wanted = set[str]()
-    for package, folder in SETUPTOOLS["package-dir"].items():
+    for package, folder in PACKAGES.items():
         for pattern in ["*.py", *SETUPTOOLS["package-data"].get(package, [])]:
             here = {name for name in tracked if Path(name).parent.is_relative_to(folder)}
             found = {path.relative_to(ROOT / folder).as_posix() for path in (ROOT / folder).glob(pattern)}

@@ -29,6 +29,16 @@ SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
 CHECKOUT_ONLY = {"benchmarks", "tests"}  # folders that are not installed
 
 
+def folder_of(package: str) -> str:
+    """Where a package lies, as setuptools reads its mapping."""
+    top = ".".join(package.split(".")[:2])
+    return package.replace(top, SETUPTOOLS["package-dir"].get(top, top), 1).replace(".", "/")
+
+
+PACKAGES = {package: folder_of(package) for package in SETUPTOOLS["packages"]}
+"""Where each package lies, relative to the root."""
+
+
 @pytest.fixture(scope="module")
 def files() -> list[Path]:
     """Every file that is or could be committed, relative to the root; links count as files."""
@@ -58,15 +68,15 @@ def package_of(folder: Path) -> str:
 def test_every_folder_with_an_init_is_listed_as_a_package(files: list[Path]) -> None:
     folders = {path.parent for path in files if path.name == "__init__.py" and path.parts[0] not in CHECKOUT_ONLY}
 
-    assert {package_of(folder): folder.as_posix() for folder in folders} == SETUPTOOLS["package-dir"]
-    assert sorted(SETUPTOOLS["packages"]) == sorted(SETUPTOOLS["package-dir"])
+    assert {package_of(folder): folder.as_posix() for folder in folders} == PACKAGES
 
 
 def test_every_link_points_to_the_folder_that_the_mapping_names(files: list[Path]) -> None:
     links = {path.name: (ROOT / path).readlink().as_posix() for path in files if (ROOT / path).is_symlink()}
-    mapped = {folder for folder in SETUPTOOLS["package-dir"].values() if "/" not in folder} - {"sottovoce"}
+    mapping = SETUPTOOLS["package-dir"]
 
-    assert links == {folder: f"../{folder}" for folder in mapped}
+    assert mapping == {f"sottovoce.{folder}": folder for folder in links}
+    assert links == {folder: f"../{folder}" for folder in mapping.values()}
 
 
 DEBATE = """
@@ -79,7 +89,7 @@ print(graph.compile().invoke({"question": "1 + 1?"}))
 @pytest.mark.parametrize("links", ["text files", "absent"], ids=["windows", "zip"])
 def test_a_checkout_without_links_runs_uninstalled(links: str, files: list[Path], tmp_path: Path) -> None:
     """Git writes links as text files where `core.symlinks` is off; `-S` skips an installed checkout."""
-    for path in (path for path in files if path.parts[0] in {*SETUPTOOLS["package-dir"].values(), "cli.py"}):
+    for path in (path for path in files if path.parts[0] in {*PACKAGES.values(), "cli.py"}):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         if not (ROOT / path).is_symlink():
             shutil.copyfile(ROOT / path, tmp_path / path)
@@ -94,17 +104,16 @@ def test_a_checkout_without_links_runs_uninstalled(links: str, files: list[Path]
 
 
 def test_every_file_of_a_package_is_installed_with_it(files: list[Path]) -> None:
-    folders = {folder: package for package, folder in SETUPTOOLS["package-dir"].items()}
     installed = {
         path
-        for folder, package in folders.items()
+        for package, folder in PACKAGES.items()
         for pattern in SETUPTOOLS["package-data"].get(package, [])
         for path in (ROOT / folder).glob(pattern)
     }
     data = [
         path
         for path in files
-        if path.parts[0] in folders
+        if path.parts[0] in PACKAGES.values()
         and not (ROOT / path).is_symlink()
         and path.suffix != ".py"
         and path.name != "README.md"
@@ -220,7 +229,7 @@ def test_no_source_runs_or_unpickles_what_a_stranger_wrote() -> None:
 
 def modules_of(files: list[Path]) -> dict[str, Path]:
     """Our modules by their full name."""
-    packaged = [path for path in sources(files) if path.parent.as_posix() in SETUPTOOLS["package-dir"].values()]
+    packaged = [path for path in sources(files) if path.parent.as_posix() in PACKAGES.values()]
     return {package_of(path.parent if path.stem == "__init__" else path.with_suffix("")): path for path in packaged}
 
 
