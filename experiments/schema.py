@@ -29,7 +29,7 @@ from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Count, Seed
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.validation import Checked
-from sottovoce.datasets.schema import columns_of
+from sottovoce.datasets.fields import columns_of
 from sottovoce.experiments.row_content import Content, choose, expanded, run_name
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KindName

@@ -23,7 +23,7 @@ from sottovoce.core.files import FORCE, INDEX, OutputFile, check_folder
 from sottovoce.core.text import counted, harmless, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.datasets import DATASETS, DataSet
-from sottovoce.datasets.published import read_source, source_of
+from sottovoce.datasets.published import parse_source, read_source
 from sottovoce.datasets.samples import SAMPLES, samples
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question, passages_of, shown
@@ -74,7 +74,7 @@ def show(options: DatasetOptions) -> None:
     if name in DATASETS:
         say(f"{name}: {_described(DATASETS[name])}\nfrom the file as published: {DATASETS[name].shape}")
         return
-    if (source := source_of(name)) is None:
+    if (source := parse_source(name)) is None:
         unknown = nearest("data set", name, DATASETS)
         raise UsageError(f"{unknown} (expected NAME, or NAME:FILE, such as gsm8k:test.jsonl)")
     file = read_source(source)

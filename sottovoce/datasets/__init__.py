@@ -1,13 +1,13 @@
 """Published data sets by name: how to read their files, and how many questions were published.
 
-A data set is one `DataSet` (see `schema`), registered here or named as an entry point of the group
+A data set is one `DataSet` (see `data_set.py`), registered here or named as an entry point of the group
 `sottovoce.datasets`. The data is never part of this package; users give the paths of their files.
 
 Nothing here imports torch or langgraph; the library `datasets` is imported on first access to the hub.
 """
 
 from sottovoce.core.registry import Registry
-from sottovoce.datasets.schema import DataSet as DataSet
+from sottovoce.datasets.data_set import DataSet as DataSet
 
 OURS = {
     "gsm8k": "answers:GSM8K",

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.schema import DataSet, Fields, Hub, Row
+from sottovoce.datasets.data_set import DataSet, Fields, Hub, Row
 from sottovoce.prompts.kinds.option import bare
 
 MARKS = re.compile(r"<<[^<>]*>>")

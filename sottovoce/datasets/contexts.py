@@ -21,7 +21,7 @@ import re
 from dataclasses import replace
 
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.schema import DataSet, Fields, Hub, Row
+from sottovoce.datasets.data_set import DataSet, Fields, Hub, Row
 from sottovoce.datasets.spans import METRIC, span
 
 PASSAGE = re.compile(r"^Passage \d+:\s*", re.MULTILINE)

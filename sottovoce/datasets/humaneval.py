@@ -7,7 +7,7 @@ import re
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.schema import DataSet, Fields, Row
+from sottovoce.datasets.data_set import DataSet, Fields, Row
 from sottovoce.datasets.table_reader import json_of
 from sottovoce.environments.problems import Problem
 

@@ -23,8 +23,8 @@ from typing import cast
 from sottovoce.core.errors import UsageError, first_line, nearest
 from sottovoce.core.text import shortened
 from sottovoce.datasets import DATASETS, DataSet
+from sottovoce.datasets.data_set import Row
 from sottovoce.datasets.question_files import AskedRow, Enough, QuestionFile
-from sottovoce.datasets.schema import Row
 from sottovoce.datasets.table_reader import (
     ENDINGS,
     MARK,
@@ -66,7 +66,7 @@ class Source:
         return f"{self.data.name}/{self.part}" if self.part else self.data.name
 
 
-def source_of(text: str) -> Source | None:
+def parse_source(text: str) -> Source | None:
     """Return the named data set; None if the text is the path of a file.
 
     Raises:

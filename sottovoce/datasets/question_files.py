@@ -26,7 +26,7 @@ from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.text import counted
 from sottovoce.datasets.facts import to_senders
-from sottovoce.datasets.schema import Columns, check_names, column_option, named, question_from, renamed, with_fields
+from sottovoce.datasets.fields import Columns, check_names, column_option, named, question_from, renamed, with_fields
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.nodes.settings import Settings

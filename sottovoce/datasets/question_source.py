@@ -20,10 +20,10 @@ from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import UsageError, command, nearest
 from sottovoce.core.validation import Checked
-from sottovoce.datasets.published import read_source, source_of
+from sottovoce.datasets.fields import columns_of
+from sottovoce.datasets.published import parse_source, read_source
 from sottovoce.datasets.question_files import Enough, check, read_file
 from sottovoce.datasets.samples import GAMES, STORED, origin, read_name, samples, stored_game
-from sottovoce.datasets.schema import columns_of
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question
@@ -173,7 +173,7 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
 
 def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
     common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
-    source = source_of(source_name)
+    source = parse_source(source_name)
     last = None if options.limit is None or options.shuffle is not None else options.skip + options.limit
     enough = Enough(options.where, last)
     if source is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.schema import DataSet, Fields, Hub, Row
+from sottovoce.datasets.data_set import DataSet, Fields, Hub, Row
 
 METRIC = "EM, F1"
 IDS = "id_aliases.json"

@@ -11,7 +11,7 @@ import pytest
 
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.answers import plain_number
-from sottovoce.datasets.published import read_source, source_of
+from sottovoce.datasets.published import parse_source, read_source
 from sottovoce.datasets.question_files import QuestionFile
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.nodes.question import check_question
@@ -25,7 +25,7 @@ AQUA = {"question": "x?", "options": ["A)1", "B) 2", "C)3", "D)A", "E)5"], "rati
 
 
 def read(written: str) -> QuestionFile:
-    source = source_of(written)
+    source = parse_source(written)
     assert source is not None
     return read_source(source)
 

@@ -13,7 +13,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.datasets.answers import FEVER
-from sottovoce.datasets.schema import Row
+from sottovoce.datasets.data_set import Row
 from sottovoce.datasets.spans import HOTPOTQA
 from sottovoce.graphs.ia import IA
 from sottovoce.nodes.question import Question

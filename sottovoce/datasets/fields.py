@@ -1,7 +1,4 @@
-"""Where a row has the fields of its question: in a question file by their names, in a published data set as described.
-
-A `DataSet` also says how many rows were published.
-"""
+"""Fields of a question in a row of a question file: under their own names, or in the columns that the user named."""
 
 from __future__ import annotations
 
@@ -10,19 +7,15 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast, get_type_hints
 
-from sottovoce.core.any_types import JSONValue, Unimported
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.datasets.table_reader import Values, json_of
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.prompts.kinds import KindName, kind_of
+from sottovoce.prompts.kinds import kind_of
 
-SPLITS = {"dev": "validation", "test": "test", "train": "train"}
-"""Names on the hub, by published split."""
-Fields = dict[str, Unimported]
 KNOWN = tuple(get_type_hints(Question))
 LISTS = ("choices", "aliases", "decoys", "demonstrations", "hints", "gold_passages")
 BY_AGENT = ("documents", "wordings", "starting_views")
@@ -39,111 +32,6 @@ Columns = Mapping[str, str]
 """The columns that a user named, by the field that each contains."""
 NEXT_FIELD = re.compile(r",(?=\s*\w+=)")
 """The comma between two fields of one option; a column's name may contain commas too."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row as it was published; on the hub a column may have another name."""
-
-    values: Values
-    part: str = ""
-    """The part in the data set's name: "formal_logic" in mmlu/formal_logic."""
-
-    def get(self, *names: str) -> JSONValue:
-        """Return the value of the first of these columns that the row has; a UsageError if it has none."""
-        for name in names:
-            if self.values.get(name) is not None:
-                return self.values[name]
-        found = ", ".join(map(repr, self.values)) or "no columns"
-        raise UsageError(f"found no {' or '.join(map(repr, names))} among {found}")
-
-    def text(self, *names: str) -> str:
-        """Return the same, stripped; a UsageError if it is missing, empty, or not a text."""
-        found = self.get(*names)
-        if isinstance(found, str) and found.strip():
-            return found.strip()
-        raise UsageError(f"{names[0]} is {found!r}; expected a text")
-
-    def texts(self, *names: str) -> list[str]:
-        """Return the same, each item stripped; a UsageError if it is missing, or not a list of texts."""
-        found = self.get(*names)
-        if isinstance(found, list) and all(isinstance(each, str) for each in found):
-            return [each.strip() for each in found]
-        raise UsageError(f"{names[0]} is {found!r}; expected a list of texts")
-
-
-@dataclass(frozen=True)
-class Hub:
-    """The default config and split of a data set in its repository on the Hugging Face hub."""
-
-    config: str | None = None
-    split: str = "test"
-    part_is_config: bool = False
-    """Whether a part names a config there, such as a subject; else it names a split if one was published."""
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """A published data set; a new one is one object of this class."""
-
-    name: str
-    about: str
-    """What its questions are, in a few words."""
-    kind: KindName
-    row: Mapping[str, JSONValue]
-    """An example row for error messages: the published columns, with values of our own."""
-    read: Callable[[Row], Fields]
-    """Returns the fields of a question, with a `kind` if it differs; raises UsageError for a broken row."""
-    counts: Mapping[str, int]
-    """Number of published rows, by split or part."""
-    metric: str = "accuracy"
-    parts: Mapping[str, str] = field(default_factory=dict)
-    """Other ways of asking, by part: {"context": "with the paragraphs as documents"}."""
-    any_part: bool = False
-    """Whether any name is accepted as a part, because there are many files and `counts` names only some."""
-    private: bool = False
-    """Whether the documents are dealt in turn to all agents but the last; else all agents read them."""
-    columns: tuple[str, ...] = ()
-    """The columns of a CSV file without a header."""
-    is_csv: bool = False
-    tabs: bool = False
-    """Whether cells are separated by tabs, with no meaning for quotes."""
-    within: str = ""
-    """The key of the rows in a file that is one JSON object."""
-    own_id: tuple[str, ...] = ()
-    """Columns that may contain a row's id; otherwise the id is its 0-based position."""
-    metadata: tuple[str, ...] = ()
-    """Columns that agents do not see, for filtering rows."""
-    aliases_in: str = ""
-    """The file in the same folder that contains aliases of answers, by `answer_id`."""
-    files: str = ""
-    """The files of a folder that have one row each, such as "*/*.json"; the row's `file` is its path, without .json."""
-    passes_over: Callable[[Row], bool] = lambda row: False
-    """Whether to skip a row that is not a question of this part."""
-    hub: Hub = Hub()
-    needs: str = ""
-    """What scoring needs that this package does not provide by default."""
-
-    @property
-    def shape(self) -> str:
-        """The expected format of a row, for error messages."""
-        if self.columns:
-            return f"{len(self.columns)} cells without a header: {', '.join(self.columns)}"
-        if self.is_csv:
-            return f"CSV with the columns {', '.join(self.row)}"
-        return json.dumps(dict(self.row), ensure_ascii=False)
-
-    def on_hub(self, part: str) -> tuple[str | None, str]:
-        """Return the config and the split of a part on the hub, where a published "dev" is called "validation"."""
-        if self.hub.part_is_config and part and part not in SPLITS:
-            return part, self.hub.split
-        return self.hub.config, SPLITS.get(part, part) if part in self.counts else self.hub.split
-
-    def check_part(self, part: str) -> None:
-        """Raise a UsageError for an unknown part; the message names the most similar one."""
-        known = [*self.counts, *self.parts]
-        if part and part not in known and not self.any_part:
-            raise UsageError(nearest(f"part of {self.name}", part, known))
 
 
 def columns_of(value: JSONValue) -> JSONValue:
