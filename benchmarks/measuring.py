@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config
 
 from sottovoce.models import Engine, LoadedModel, assemble, load
-from sottovoce.models.huggingface.formats import Weights
+from sottovoce.models.huggingface.packed_weights import Weights
 
 Run = Callable[[], object]
 Clock = Literal["wall", "cpu"]

@@ -373,7 +373,7 @@ class Protocol:
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:
     """Return the ids of a text without a usable payload; special tokens in it are ordinary characters."""
-    return Ids(loaded.chat.within(text, loaded.network.context, plain=True))
+    return Ids(loaded.chat.ids(text, plain=True, most=loaded.network.context))
 
 
 def payload_ids(reference: MessageRef, payload: Payload) -> Ids:

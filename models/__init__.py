@@ -4,13 +4,6 @@
 """
 
 from sottovoce.core.response_format import Form
-from sottovoce.models.base_temperature import (
-    Base,
-    base_temperature,
-    default_sampling,
-    drawn_temperature,
-    known_top_p,
-)
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import (
     LAST,
@@ -37,11 +30,19 @@ from sottovoce.models.engine.scheduler import Statistics
 from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
 from sottovoce.models.huggingface.embedding_table import Table, tensor_digest
 from sottovoce.models.huggingface.family import layers_read_ids, streams
-from sottovoce.models.huggingface.formats import Dtype, Weights
 from sottovoce.models.huggingface.layers import record_activations
+from sottovoce.models.huggingface.packed_weights import Dtype, Weights
 from sottovoce.models.huggingface.text import Span, overlapping
 from sottovoce.models.load import assemble, load, load_tokenizer, unload
-from sottovoce.models.loaded import LoadedModel, vocabulary_digest
+from sottovoce.models.loaded import (
+    Base,
+    LoadedModel,
+    base_temperature,
+    default_sampling,
+    drawn_temperature,
+    known_top_p,
+    vocabulary_digest,
+)
 from sottovoce.models.sources.locate import BUNDLED_FOLDER, pull, pulled
 
 __all__ = [

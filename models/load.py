@@ -27,12 +27,19 @@ from sottovoce.core.files import models_folder, text_of, write
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Ids, Record, Request, Rows, Stop
 from sottovoce.models.huggingface.chat import ChatTemplate
-from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
+from sottovoce.models.huggingface.devices import MAP, Device, Place, place_of
 from sottovoce.models.huggingface.family import TESTED, layers_read_ids
-from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, check_memory, never_exact, settled
-from sottovoce.models.huggingface.load_files import read, tokenizer_at
+from sottovoce.models.huggingface.load_files import check_memory, read, tokenizer_at
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.packed_weights import Packing, format_of
+from sottovoce.models.huggingface.packed_weights import (
+    PACKINGS,
+    Dtype,
+    Packing,
+    Weights,
+    format_of,
+    never_exact,
+    settled,
+)
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources.locate import locate, on_this_machine, ready
 
@@ -100,7 +107,8 @@ def load(
                 of = f"{version('transformers')} {version('torch')} {wanted} {times}"
                 # now: an engine that computes cannot fetch spread weights
                 vars(found)["weights_key"] = remembered("weights", of, lambda: found.weights_key)
-                _known[key] = found if is_spread(place) else check_batches(found)
+                spread = place == MAP or not isinstance(place, str)  # accelerate puts each module in its place
+                _known[key] = found if spread else check_batches(found)
             else:
                 _known[key] = other.varied(engine=other.engine.twin(memory=memory, exact=exact))
         return _known[key]

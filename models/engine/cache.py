@@ -240,7 +240,7 @@ class CacheManager:
     def __init__(self, network: Network, limits: Limits) -> None:
         self.limits = limits
         self.kv = KVCache(network.kinds)
-        self._first = ROOM if network.uses_cuda_graphs else (0, 0)
+        self._first = ROOM if network.cuda_graphs else (0, 0)
         self.budget = default_budget(network.kinds) if limits.memory is None else limits.memory
         """Bytes for the KV cache and the prefix cache together."""
         self.prefixes = PrefixCache(self.budget if limits.reuse else 0, limits.block)

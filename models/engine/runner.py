@@ -95,7 +95,7 @@ class Runner:
         if batch.drafts:  # the pass returned no others
             return None
         if n == len(batch.sequences):
-            return slice(n) if self._exact or self._network.uses_cuda_graphs else None
+            return slice(n) if self._exact or self._network.cuda_graphs else None
         places = {id(each): i for i, each in enumerate(batch.sequences)}
         return upload([places[id(each)] for each in batch.chosen], self._network.device)
 
@@ -157,7 +157,7 @@ class Runner:
         positions = upload(filled + [0] * idle, device)[:, None]
         columns = upload(filled + [cache.columns] * idle, device)[:, None] if idle else positions
         hidden = hidden_columns(sequences, end, device, queries)
-        equal = not self._exact and not self._network.uses_cuda_graphs and min(filled) == max(filled)
+        equal = not self._exact and not self._network.cuda_graphs and min(filled) == max(filled)
         span, window = torch.arange(end, device=device), cache.window(0, queries)
         return Reading(inputs[:, None], positions, columns, span, window, equal and not hidden, hidden)
 
@@ -165,7 +165,7 @@ class Runner:
         """Return the queries and columns of a step, for its inputs and the columns of the longest sequence."""
         if self._exact:  # all slots and whole rounds of columns: sums have one order in any batch
             return cache.slots, whole_rounds(columns)
-        if self._network.uses_cuda_graphs:  # powers of two: few shapes, so that each can be captured
+        if self._network.cuda_graphs:  # powers of two: few shapes, so that each can be captured
             queries, wide = (1 << (n - 1).bit_length() for n in (len(inputs), columns))
             shape = min(queries, cache.slots), min(max(wide, SHORTEST), cache.columns)
             return self._network.shape_of_step(shape, cache.window(0, cache.slots), inputs)

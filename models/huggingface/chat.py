@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from jinja2 import TemplateError
 from tokenizers import AddedToken
@@ -25,7 +25,9 @@ from sottovoce.core.any_types import JSON, Keywords
 from sottovoce.core.date import STARTED
 from sottovoce.core.errors import ContextOverflow, ModelError, UsageError, first_line
 from sottovoce.core.thoughts import Markers, family_of
-from sottovoce.models.huggingface.tool_calls import CallFormat, call_format
+
+if TYPE_CHECKING:
+    from sottovoce.models.huggingface.tool_calls import CallFormat
 
 MARK = re.compile("\ue000([0-9]{0,9})\ue001")
 """The mark for a hole or for characters to be read as plain text; empty between two texts."""
@@ -112,8 +114,9 @@ class ChatTemplate:
         chat: Chat = []
         hidden = self._escaped
         for turn in turns:
-            content, more = self._marked(turn.parts, marked, hidden), getattr(turn, "more", {})
-            chat.append({"role": turn.role, "content": content, **self._escape(more, marked)})
+            chat.append({"role": turn.role, "content": self._marked(turn.parts, marked, hidden)})
+            if more := getattr(turn, "more", None):
+                chat[-1] |= self._escape(more, marked)
             if pasted and turn.role == "user":
                 hidden = WHOLE
         pieces: list[tuple[int, ...] | Hole] = [] if self.tokenizer.chat_template or not self.bos else [self.bos]
@@ -122,7 +125,7 @@ class ChatTemplate:
             if most is not None and len(pieces) > LONG * most:  # a text of special tokens has a piece for each
                 raise _too_long(text, most)
             if i % 2 == 0 and piece:
-                pieces.append(self.within(piece, most))
+                pieces.append(self.ids(piece, most=most))
             elif i % 2 and piece:
                 if int(piece) >= len(marked):
                     raise ModelError(
@@ -131,7 +134,7 @@ class ChatTemplate:
                     )
                 found = marked[int(piece)]
                 shown.add(int(piece))
-                pieces.append(self.within(found, most, plain=True) if isinstance(found, str) else found)
+                pieces.append(self.ids(found, plain=True, most=most) if isinstance(found, str) else found)
         if lost := [part for at, part in enumerate(marked) if at not in shown and not isinstance(part, str)]:
             raise ModelError(
                 f"the model's chat template leaves out {len(lost)} of the messages it was given; {SHOWS_ALL}"
@@ -154,6 +157,8 @@ class ChatTemplate:
     @cached_property
     def call_format(self) -> CallFormat:
         """The form of tool calls in the template. Errors: see `call_format`."""
+        from sottovoce.models.huggingface.tool_calls import call_format  # late: few runs have tools
+
         return call_format(self.rendered if self.tokenizer.chat_template else None)
 
     def with_tools(self, tools: Sequence[JSON]) -> ChatTemplate:
@@ -180,8 +185,15 @@ class ChatTemplate:
                 return name
         return None
 
-    def ids(self, text: str, *, plain: bool = False) -> tuple[int, ...]:
-        """Return the token ids of a text; `plain` reads special tokens in it as ordinary characters."""
+    def ids(self, text: str, *, plain: bool = False, most: int | None = None) -> tuple[int, ...]:
+        """Return the token ids of a text; `plain` reads special tokens in it as ordinary characters.
+
+        Raises:
+            ContextOverflow: the beginning of a long text alone has more tokens than `most`, the length of the model's
+                context. It is tokenized first, since 5 MB take some ten seconds.
+        """
+        if most is not None and len(text) > LONG * most and len(self.ids(text[: LONG * most], plain=plain)) > most:
+            raise _too_long(text, most)
         tokenizer = self._plain if plain else self.tokenizer
         try:
             return tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=plain).input_ids)
@@ -192,16 +204,6 @@ class ChatTemplate:
                 f"the model's tokenizer cannot read a text of {len(text):,} characters: {first_line(error)}; "
                 "use the tokenizer.json that the model was published with"
             ) from error
-
-    def within(self, text: str, most: int | None, *, plain: bool = False) -> tuple[int, ...]:
-        """Return the token ids of a text; its beginning is tokenized first, since 5 MB take some ten seconds.
-
-        Raises:
-            ContextOverflow: its beginning alone has more tokens than `most`, the length of the model's context.
-        """
-        if most is not None and len(text) > LONG * most and len(self.ids(text[: LONG * most], plain=plain)) > most:
-            raise _too_long(text, most)
-        return self.ids(text, plain=plain)
 
     @cached_property
     def _plain(self) -> PreTrainedTokenizerBase:
@@ -247,7 +249,8 @@ class ChatTemplate:
         refusal = None
         # Unchanged; for templates with strict alternation; for templates without a system role.
         without_system = [{**turn, "role": "user" if turn["role"] == "system" else turn["role"]} for turn in chat]
-        for turns in (chat, _joined(chat), _joined(without_system)):
+        for original, join in ((chat, False), (chat, True), (without_system, True)):
+            turns = _joined(original) if join else original
             try:
                 text = self.rendered(turns, opened)
             except TemplateError as error:

@@ -61,27 +61,6 @@ def place_of(device: Device) -> Place:
     return device
 
 
-def is_spread(place: Place) -> bool:
-    """Return True if accelerate puts each module in its place."""
-    return place == MAP or not isinstance(place, str)
-
-
-def on_cpu(place: Place) -> bool:
-    """Return True if a CPU computes the whole model; weights on the disk are fetched for it."""
-    if place == MAP:
-        return not torch.accelerator.is_available()
-    return {place} == {"cpu"} if isinstance(place, str) else {device for _, device in place} <= {"cpu", "disk"}
-
-
-def device_map(place: Place, *, quantised: bool) -> str | dict[str, int | str] | None:
-    """Return the device map for transformers; None if the model is moved after loading."""
-    if not isinstance(place, str):
-        return dict(place)
-    if place == MAP:
-        return "auto"
-    return {"": place} if quantised else None  # some quantized kinds cannot be moved after loading
-
-
 def placed(model: PreTrainedModel, place: Place) -> PreTrainedModel:
     """Return the model at its place.
 
@@ -101,12 +80,6 @@ def placed(model: PreTrainedModel, place: Place) -> PreTrainedModel:
         except (RuntimeError, AssertionError) as error:  # torch without that backend, or no such device
             raise ModelError(f"device {place!r} cannot be used: {str(error).splitlines()[0]}") from error
     return model
-
-
-def input_device(module: nn.Module) -> torch.device:
-    """Return the device of a module's inputs: the CPU for offloaded weights, which accelerate moves itself."""
-    device = next(module.parameters()).device
-    return torch.device("cpu") if device.type == "meta" else device
 
 
 def free_memory(device: torch.device) -> int:

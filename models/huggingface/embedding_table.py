@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from sottovoce.models.huggingface.devices import input_device
-
 PIECE = 1 << 22  # values that a thread digests at a time
 LEFT_OUT = 1e-7  # maximum share of the weights' sum that is left out: as much as float32 rounds
 SUMMED = 1e-5  # of a cosine: far above the effect of the order of float32 sums
@@ -52,8 +50,11 @@ class Table:
 
         `vocabulary` excludes rows that pad a table beyond its tokenizer.
         """
+        device = next(embedding.parameters()).device
+        if device.type == "meta":  # offloaded weights, which accelerate moves itself
+            device = torch.device("cpu")
         with torch.no_grad():
-            return cls(embedding(torch.arange(vocabulary, device=input_device(embedding))).detach())
+            return cls(embedding(torch.arange(vocabulary, device=device)).detach())
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -1,20 +1,22 @@
-"""The peculiarities of model families: mask forms, layers that read ids, positions that change."""
+"""The peculiarities of model families: mask forms, grouped heads, layers that read ids, positions that change."""
 
 from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+from torch import nn
+from transformers import AttentionInterface, PreTrainedConfig, PreTrainedModel
 
 from sottovoce.core.errors import ModelError
 
 Mask = torch.Tensor | dict[str, torch.Tensor] | None
 FULL, SLIDING = "full_attention", "sliding_attention"
-Form = Literal["added", "columns"]
+GROUPED = "sottovoce_grouped"
 
 TESTED = {
     *("llama", "qwen2", "qwen3", "granite", "olmo2", "stablelm", "gpt_neox", "mistral", "phi3", "gemma2"),
@@ -57,10 +59,9 @@ def cache_argument(model: PreTrainedModel) -> str:
 class Attention:
     """How a model attends, as far as its masks are concerned."""
 
-    form: Form
-    """"added": 0 for visible keys, and elsewhere -inf (sdpa) or the lowest number (eager). sdpa would turn booleans
-    into such numbers again in each layer, by three operators. "columns": the columns in use, (b, columns), for families
-    that count positions from the mask (alibi).
+    alone: bool
+    """True for families that count positions from the mask (alibi): it has the columns in use, (b, columns), and cannot
+    tell where each sequence's queries begin, so prompts are read one by one.
     """
     sdpa: bool
     """False if attention is eager, which always adds a mask."""
@@ -86,14 +87,9 @@ class Attention:
                 f"expected {FULL} or {SLIDING}: use another model"
             )
         window = getattr(config, "sliding_window", None) if not kinds or SLIDING in kinds else None
-        alibi = getattr(config, "alibi", False) or config.model_type == "bloom"
+        alibi = bool(getattr(config, "alibi", False)) or config.model_type == "bloom"
         kinds = kinds if SLIDING in kinds else ()
-        return cls("columns" if alibi else "added", implementation == "sdpa", window, kinds)
-
-    @property
-    def alone(self) -> bool:
-        """True if prompts must be read one by one, because the mask cannot tell where each one's queries begin."""
-        return self.form == "columns"
+        return cls(alibi, implementation == "sdpa", window, kinds)
 
     def masks_all(self, columns: int) -> bool:
         """Return True if a pass over so many columns needs a mask even where each query sees all before it."""
@@ -104,9 +100,10 @@ class Attention:
     ) -> Mask:
         """Return the mask of queries at positions (b, n) over the columns of `span` (c,), 0 .. c - 1.
 
-        Columns in `hidden` (b, c) are masked for all. `dtype` is that of the queries.
+        Columns in `hidden` (b, c) are masked for all. `dtype` is that of the queries. Visible keys have 0, and others
+        -inf (sdpa) or the lowest number (eager): sdpa would turn booleans into such numbers in each layer again.
         """
-        if self.form == "columns":
+        if self.alone:
             return (span <= positions[:, -1:]).long()
         seen = span <= positions[:, None, :, None]  # (b, 1, n, c)
         seen = seen if hidden is None else seen & ~hidden[:, None, None]
@@ -117,3 +114,44 @@ class Attention:
             return full
         near = torch.where(seen & (span > positions[:, None, :, None] - self.window), zero, lowest)
         return {FULL: full, SLIDING: near} if full is not None else near
+
+
+def _grouped(
+    _module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor,
+    *,
+    scaling: float | None = None,
+    **_: object,
+) -> tuple[torch.Tensor, None]:
+    """Attend with queries (b, heads, n, width) to keys (b, groups, c, width); return (b, n, heads, width).
+
+    For more than one query, transformers copies the keys and values for each of the heads that share them, in every
+    layer: that takes longer than the rest of a short pass. For one query it makes the heads of a group queries of one
+    head; here this is done for a few.
+    """
+    b, heads, n, width = query.shape
+    groups = key.shape[1]
+    together = query.reshape(b, groups, heads // groups * n, width)
+    mask = attention_mask.repeat(1, 1, heads // groups, 1)
+    found = nn.functional.scaled_dot_product_attention(together, key, value, attn_mask=mask, scale=scaling)
+    return found.reshape(b, heads, n, found.shape[-1]).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(GROUPED, _grouped)
+
+
+@contextmanager
+def grouped(model: PreTrainedModel) -> Iterator[None]:
+    """Attend without copies inside the block, if the model uses torch's attention by transformers' interface."""
+    config = model.config.get_text_config()
+    kind, heads = config._attn_implementation, getattr(config, "num_attention_heads", 1)
+    shared = (getattr(config, "num_key_value_heads", None) or heads) < heads
+    usual = kind == "sdpa" and model._supports_attention_backend and shared
+    config._attn_implementation = GROUPED if usual else kind
+    try:
+        yield
+    finally:
+        config._attn_implementation = kind

@@ -104,18 +104,11 @@ def _hook(change: Change) -> Callable[..., Any]:  # Any: a layer returns a tenso
     return hook
 
 
-class Hooks:
-    """The hooks of other code on a model, on any of its parts, or on all modules of the process."""
-
-    def __init__(self, model: nn.Module) -> None:
-        own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
-        every: Untyped = nn.modules.module
-        self._hooks = [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
-
-    def __bool__(self) -> bool:
-        """Return True while there are any; call it between passes, when our own hooks are removed."""
-        hooks = (hook for each in self._hooks for hook in each.values())
-        return any(self._hooks) and not all(map(is_idle, hooks))
+def hooks_of(model: nn.Module) -> list[Mapping[int, object]]:
+    """Return the hooks on a model, on any of its parts, and on all modules of the process; they change as hooks do."""
+    own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
+    every: Untyped = nn.modules.module
+    return [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
 
 
 def is_idle(hook: object) -> bool:

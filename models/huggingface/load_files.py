@@ -11,7 +11,7 @@ import math
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,9 @@ from transformers.utils.hub import cached_file
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import ModelError, SottovoceError
 from sottovoce.core.files import leads_out, opened, text_of
-from sottovoce.models.huggingface.devices import Place, device_map, on_cpu, placed
-from sottovoce.models.huggingface.formats import LONGEST, Dtype, header_size
-from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Packing, format_of, pack
+from sottovoce.core.text import amount
+from sottovoce.models.huggingface.devices import MAP, Place, free_memory, placed
+from sottovoce.models.huggingface.packed_weights import GROUP, ROWS, Dtype, Packing, format_of, pack
 
 Report = Mapping[str, Iterable[str]]
 MISMATCHED = "ignore_mismatched_sizes"
@@ -51,6 +51,54 @@ ATTENTIONS = ("eager", "sdpa")
 NUMBERED = re.compile(r"(.*?)\.(\d+)\.")
 """The name of a layer's weight: the path of the layers, and the layer's number."""
 AGAIN = "fetch the folder again, as one"
+BYTES = {"auto": 4, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1.25, "int4": 0.625}
+"""Bytes of a value on a CPU; each group of int4 has two bytes of scale and two of zero."""
+STORED = ("F32", "BF16", "F16")
+"""Types that are read as they are; other types are quantized, and their size is not estimated."""
+LONGEST = 10_000_000
+"""Bytes of the longest header of a file. The largest mixtures of experts have 2 MB; a header of 90 MB, of 900,000 empty
+tensors, took a minute."""
+
+
+def check_memory(name: str, folder: Path, dtype: Dtype, packing: Packing | None, place: Place) -> None:
+    """Refuse weights that do not fit in the CPU's memory while they are loaded.
+
+    Models on a hub or spread over devices, quantized ones, and files that cannot be read are not checked here.
+    """
+    if place != "cpu":
+        return
+    headers: list[tuple[str, int]] = []  # the type and the number of values of each tensor
+    # The loader reports the error.
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError):
+        for file in sorted(folder.glob("model*.safetensors")):
+            with opened(file) as stream:  # safetensors would map the whole file
+                tensors = json.loads(stream.read(min(int.from_bytes(stream.read(8), "little"), LONGEST)))
+            names = tensors.keys() - {"__metadata__"}
+            headers += [(tensors[name]["dtype"], math.prod(tensors[name]["shape"])) for name in names]
+    if any(kind not in STORED for kind, _ in headers):
+        return
+    form = packing or dtype
+    takes, free = needed(headers, form), free_memory(torch.device("cpu"))
+    if takes > free:
+        less = "use a smaller model" if packing else "give weights int8 or int4, or use a smaller model"
+        raise ModelError(
+            f"model {name!r} takes {amount(takes)} to load in {'float32' if form == 'auto' else form}, and "
+            f"{amount(free)} of memory is available; free some, or {less}"
+        )
+
+
+def needed(headers: list[tuple[str, int]], form: Dtype | Packing) -> float:
+    """Return the bytes that weights take at most while they are loaded, from the type and size of each tensor.
+
+    A checkpoint in the dtype of the computation is mapped from its file page by page. Any other one that is packed is
+    first widened as a whole. The largest matrix is the embedding table, which stays float32 beside the packed head.
+    """
+    sizes = [size for _, size in headers]
+    if form not in ("int8", "int4"):
+        return BYTES[form] * sum(sizes)
+    if any(kind != "F32" for kind, _ in headers):
+        return 4 * sum(sizes)
+    return BYTES[form] * sum(sizes) + 4 * max(sizes, default=0)
 
 
 def read(
@@ -64,7 +112,6 @@ def read(
         ModelError: pickled or damaged weights, an unreachable hub, a missing device or package, or a checkpoint that
             is already quantized and should be packed.
     """
-    quiet()
     tokenizer = tokenizer_at(name, where)
     with reading(name, CONFIG):
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
@@ -73,7 +120,7 @@ def read(
             check_files(name, Path(where), config)
         quantised = _is_quantised(name, config, packing)
     with reading(name):
-        model, report = _weighed(name, where, config, dtype, place, quantised=quantised)
+        model, report = _weighed(where, config, dtype, place, quantised=quantised)
     check_generation(name, model.generation_config)
     check_weights(name, model, where, report)
     table: Any = model.get_input_embeddings().weight  # Any: a tensor, but modules type it otherwise
@@ -90,25 +137,25 @@ def read(
 
 
 def _weighed(
-    name: str, where: str, config: PreTrainedConfig, dtype: Dtype, place: Place, *, quantised: bool
+    where: str, config: PreTrainedConfig, dtype: Dtype, place: Place, *, quantised: bool
 ) -> tuple[PreTrainedModel, Report]:
     """Return the model, and transformers' report of unexpected and missing weights."""
-    try:
-        loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with a report, an untyped pair
-            where,
-            config=config,
-            output_loading_info=True,
-            dtype=torch.float32 if dtype == "auto" and on_cpu(place) and not quantised else dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            device_map=device_map(place, quantised=quantised),
-        )
-    except RuntimeError as error:
-        if MISMATCHED in str(error):
-            raise ModelError(
-                f"model {name!r} cannot be loaded: its weights do not have the shapes that {CONFIG} requires; {AGAIN}"
-            ) from error
-        raise
+    devices = {place} if isinstance(place, str) else {device for _, device in place}
+    on_cpu = not torch.accelerator.is_available() if place == MAP else devices <= {"cpu", "disk"}
+    spread: str | dict[str, int | str] | None = "auto" if place == MAP else None
+    if not isinstance(place, str):
+        spread = dict(place)
+    elif quantised and spread is None:
+        spread = {"": place}  # some quantized kinds cannot be moved after loading
+    loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with a report, an untyped pair
+        where,
+        config=config,
+        output_loading_info=True,
+        dtype=torch.float32 if dtype == "auto" and on_cpu and not quantised else dtype,
+        use_safetensors=True,
+        trust_remote_code=False,
+        device_map=spread,
+    )
     model, report = loaded
     return model, report
 
@@ -209,6 +256,8 @@ def reason(error: BaseException) -> str:
     text = str(error).strip()
     if "trust_remote_code" in text:
         return "it needs code of its own, which is never run; use a model that transformers supports"
+    if MISMATCHED in text:
+        return f"its weights do not have the shapes that {CONFIG} requires; {AGAIN}"
     first = text.split("\n")[0].rstrip()
     line = " ".join(text.split()) if first.endswith(":") else first
     return line if " " in line else f"{type(error).__name__} {line}".rstrip()  # a KeyError has only the key
@@ -259,7 +308,7 @@ def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     for file in sorted(path for path in folder.glob("model*.safetensors") if path.is_file()):
         try:
             with opened(file) as stream:
-                if file.stat().st_size > (size := header_size(stream)) > LONGEST:
+                if file.stat().st_size > (size := int.from_bytes(stream.read(8), "little")) > LONGEST:
                     raise _unloadable(name, f"{file.name} has a header of {size:,} bytes; expected {LONGEST:,} at most")
             with safe_open(file, "pt") as weights:
                 found |= {key: (file.name, tuple(weights.get_slice(key).get_shape())) for key in weights.keys()}
@@ -272,8 +321,11 @@ def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 def check_weights(name: str, model: PreTrainedModel, where: str, report: Mapping[str, Iterable[str]]) -> None:
     """Refuse weights that transformers would make up or drop: random weights, or more layers than it builds."""
-    counts, missing = _counts(model.state_dict()), sorted(report["missing_keys"])
+    missing = sorted(report["missing_keys"])
     unexpected = {key: at for key in report["unexpected_keys"] if (at := NUMBERED.match(key))}
+    if not missing and not unexpected:
+        return
+    counts = _counts(model.state_dict())
     beyond = [key for key, at in unexpected.items() if int(at[2]) >= counts.get(at[1], 10**9)]
     layered = [key for key in missing if NUMBERED.match(key)]
     tensors = shapes(name, Path(where)) if beyond or missing else {}  # empty for a hub

@@ -7,22 +7,23 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel
 
 from sottovoce.core.errors import ModelError
-from sottovoce.models.huggingface.cuda_graphs import CudaGraphs, Shape
 from sottovoce.models.huggingface.devices import without_cudnn
 from sottovoce.models.huggingface.embedding_table import Table
-from sottovoce.models.huggingface.family import Attention, Mask, cache_argument
-from sottovoce.models.huggingface.grouped_attention import grouped
-from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
+from sottovoce.models.huggingface.family import Attention, Mask, cache_argument, grouped
+from sottovoce.models.huggingface.layers import Change, capture, decoder_layers, hooked, hooks_of, is_idle
 from sottovoce.models.huggingface.packed_weights import parameters_of
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pages, Pass, Reading, kinds_of
-from sottovoce.models.huggingface.rotary import Rotary
+
+if TYPE_CHECKING:
+    from sottovoce.models.huggingface.cuda_graphs import CudaGraphs
+    from sottovoce.models.huggingface.rotary import Rotary
 
 SMALL = 20_000_000  # parameters; below this, one thread is faster than two
 
@@ -49,36 +50,27 @@ class Network:
             raise ModelError(f"{type(model).__name__} has no output head; expected a causal language model")
         self.head: nn.Module = head
         self.attention = Attention.of(model)
-        self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
-        self._hooks = Hooks(model)
+        config = model.config.get_text_config()
+        self.table = Table.of(self.embedding, min(vocabulary, config.vocab_size))
+        self.device = self.table.rows.device
+        """The device of the inputs."""
+        self.hidden = int(config.hidden_size)
+        """H, the width of the states between layers."""
+        self.context: int | None = getattr(config, "max_position_embeddings", None) or getattr(
+            config, "max_seq_len", None
+        )
+        """Maximum number of positions of the model; None if its configuration sets no limit."""
+        self.parameters = parameters_of(model)
+        """Number of trained parameters; tied parameters count once."""
+        self.small = self.device.type == "cpu" and self.parameters < SMALL
+        """True on a CPU if the overhead of calls dominates a step."""
+        self._hooks = hooks_of(model)
         self.one_by_one = False
         """True if a batch gives other numbers than each sequence alone: engines then run one at a time."""
         self.version = 0
         """Increases with each `forget`."""
         self._lock = threading.RLock()  # hooks of one pass must not act in another pass
         self._accepts, self._cache = set(inspect.signature(model.forward).parameters), cache_argument(model)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the inputs."""
-        return self.table.rows.device
-
-    @property
-    def small(self) -> bool:
-        """True on a CPU if the overhead of calls dominates a step."""
-        return self.device.type == "cpu" and parameters_of(self.model) < SMALL
-
-    @property
-    def context(self) -> int | None:
-        """Maximum number of positions of the model; None if its configuration sets no limit."""
-        config = self.model.config.get_text_config()
-        limit = getattr(config, "max_position_embeddings", None) or getattr(config, "max_seq_len", None)
-        return int(limit) if limit else None
-
-    @property
-    def hidden(self) -> int:
-        """H, the width of the states between layers."""
-        return int(self.model.config.get_text_config().hidden_size)
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -116,6 +108,8 @@ class Network:
     @cached_property
     def rotary(self) -> Rotary:
         """How positions turn the model's keys. Raises a ModelError if they do not, see `Rotary.of`."""
+        from sottovoce.models.huggingface.rotary import Rotary  # late: only keys that are handed over need it
+
         with self._lock, torch.inference_mode():
             return Rotary.of(self.model, self.table)
 
@@ -164,13 +158,13 @@ class Network:
         """Make a pass like `forward` with one query per sequence; it may return the states of other layers too."""
         with self._lock:
             usual = not self.hooked and not reading.hidden
-            again = self._cuda_graphs.step(reading, layers) if self._cuda_graphs and usual else None
+            again = self.cuda_graphs.step(reading, layers) if self.cuda_graphs and usual else None
             return again or self.forward(reading, layers)
 
-    def shape_of_step(self, shape: Shape, window: Pages, inputs: torch.Tensor) -> Shape:
+    def shape_of_step(self, shape: tuple[int, int], window: Pages, inputs: torch.Tensor) -> tuple[int, int]:
         """Return the rows and columns with which a step is made: its own, or those of a captured one with room."""
         with self._lock:
-            return self._cuda_graphs.serving(shape, window, inputs) if self._cuda_graphs else shape
+            return self.cuda_graphs.serving(shape, window, inputs) if self.cuda_graphs else shape
 
     def attentions(self, ids: Sequence[int], *, masks_hide: bool = True) -> list[torch.Tensor]:
         """Return the attention weights (heads, n, n) of each layer over a sequence of n tokens, in float32.
@@ -195,25 +189,24 @@ class Network:
     def hooked(self) -> bool:
         """True while other code's hooks are on the model: prefixes read meanwhile are not shared."""
         with self._lock:  # or our own hooks of another engine's pass would count
-            return bool(self._hooks)
+            hooks = (hook for each in self._hooks for hook in each.values())
+            return any(self._hooks) and not all(map(is_idle, hooks))
 
     def forget(self) -> None:
         """Note that weights or parts of the model were changed, and drop everything derived from them."""
         with self._lock:
             self.version += 1
-            self._hooks = Hooks(self.model)
-            self.__dict__.pop("_cuda_graphs", None)
-
-    @property
-    def uses_cuda_graphs(self) -> bool:
-        """True if steps of few shapes are cheaper, because they are captured once and replayed."""
-        return self._cuda_graphs is not None
+            self._hooks = hooks_of(self.model)
+            self.__dict__.pop("cuda_graphs", None)
 
     @cached_property
-    def _cuda_graphs(self) -> CudaGraphs | None:
-        """The CUDA graphs of decoding steps, if the whole model is on one GPU."""
-        one_gpu = self.device.type == "cuda" and {kind.device for kind in self.kinds} == {self.device}
-        return CudaGraphs(self.forward, len(self.layers)) if one_gpu and not self.attention.alone else None
+    def cuda_graphs(self) -> CudaGraphs | None:
+        """The CUDA graphs of decoding steps, if the whole model is on one GPU: there, few shapes are cheaper."""
+        if self.device.type != "cuda" or {kind.device for kind in self.kinds} != {self.device} or self.attention.alone:
+            return None
+        from sottovoce.models.huggingface.cuda_graphs import CudaGraphs  # late: only a GPU needs it
+
+        return CudaGraphs(self.forward, len(self.layers))
 
     def _arguments(self, reading: Reading) -> dict[str, Any]:
         """Return the model's keyword arguments (Any: of various types)."""

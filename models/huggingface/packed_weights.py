@@ -1,4 +1,4 @@
-"""Linear maps with matrices of 8 or 4 bits per value, on the packed int4 kernel that torch has for CPUs.
+"""Storage formats of linear maps; matrices of 8 or 4 bits per value, on torch's packed int4 kernel for CPUs.
 
 Values are in groups of 32, each with a scale and a zero; 8-bit values are two planes of 4 bits, which the kernel adds
 up (torch's int8 kernel has one scale for a whole row: SmolLM2 then answers 7.5 % fewer questions). Few rows go through
@@ -10,16 +10,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from sottovoce.core.errors import ModelError
+from sottovoce.core.errors import ModelError, nearest
+from sottovoce.models.huggingface.devices import Place
 
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+"""The dtype that a model computes in."""
+Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
+"""The storage format of linear maps: the dtype, or 8 or 4 bits for each value."""
 Packing = Literal["int8", "int4"]
+PACKINGS: tuple[Packing, ...] = get_args(Packing)
 GROUP = 32
 """Adjacent values of a row with one scale and zero, as in a GGUF file; the kernel supports no fewer."""
 ROWS = 64
@@ -29,6 +35,41 @@ FEW = 64
 AT_ONCE = 64 * ROWS  # rows packed in one call, which takes four bytes per value
 LEVELS_8, LEVELS_4 = 127, 15  # largest absolute level of int8; number of steps of int4
 PLAIN = (nn.Linear, Conv1D)  # a family's own class may compute differently
+
+
+def settled(dtype: Dtype, weights: Weights, place: Place, *, exact: bool = False) -> tuple[Dtype, Packing | None]:
+    """Return the dtype to load in, and how to pack matrices afterwards, if at all.
+
+    Raises:
+        ModelError: an unknown or contradictory name, or a device or `exact` that the format rules out.
+    """
+    if dtype not in get_args(Dtype):
+        raise ModelError(nearest("dtype", dtype, get_args(Dtype)))
+    if weights not in get_args(Weights):
+        raise ModelError(nearest("weights", weights, get_args(Weights)))
+    packing = next((each for each in PACKINGS if each == weights), None)
+    if packing is None:
+        if "auto" not in (dtype, weights) and dtype != weights:
+            raise ModelError(f"dtype is {dtype!r} and weights are {weights!r}; give one of them, or the same twice")
+        return (dtype if weights == "auto" else weights), None  # type: ignore[return-value]  # it is not packed
+    if place != "cpu":
+        where = place if isinstance(place, str) else "a map"
+        raise ModelError(
+            f"weights in {packing} require a CPU, but the device is {where!r}; use device cpu, or bfloat16 weights"
+        )
+    if dtype not in ("auto", "float32"):
+        raise ModelError(
+            f"a model with weights in {packing} computes in float32, but dtype is {dtype!r}; "
+            f"leave dtype at auto, or give weights {dtype if dtype == 'bfloat16' else 'auto'}"
+        )
+    if exact:
+        raise ModelError(never_exact(packing))
+    return "float32", packing
+
+
+def never_exact(form: str) -> str:
+    """Return the error message for `exact` with a format other than float32."""
+    return f"exact requires weights in float32, but they are in {form}; give weights float32, or omit exact"
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from sottovoce.channels.message import Message, MessageRef, Role, Turn
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.models import Ids, Rows, assemble
-from sottovoce.models.base_temperature import CAUTIOUS, USUAL
+from sottovoce.models.loaded import CAUTIOUS, USUAL
 from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with
 from tests.support import (
     endless_loaded,

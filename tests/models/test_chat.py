@@ -358,7 +358,7 @@ def test_a_text_far_longer_than_the_context_is_refused_without_reading_all_of_it
     with pytest.raises(ContextOverflow, match=r"a text of [\d,]+ characters, which is more than the 32 tokens"):
         chat.encode([user(text)], most=32)
     with pytest.raises(ContextOverflow):
-        chat.within(text, 32, plain=True)
+        chat.ids(text, plain=True, most=32)
     assert tokenizer.read < 1200
 
 

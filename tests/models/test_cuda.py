@@ -146,7 +146,7 @@ def test_a_captured_step_serves_smaller_ones_for_a_while(feed: Feed) -> None:
     long = replace(asked[0], stop=replace(asked[0].stop, max_new=3 * PATIENCE, ids=()))
     found = Engine(network, loaded.tokenizer, reuse=False, lookup=False).run_all([*asked, long])
 
-    graphs = network._cuda_graphs
+    graphs = network.cuda_graphs
     assert len(graphs.usual) <= 2 * WARM * len({rows for rows, _ in graphs.usual})
     widest = max(rows for rows, _ in graphs.replayed)
     assert widest > 8 and graphs.replayed.count((widest, 256)) >= PATIENCE
@@ -182,7 +182,7 @@ def test_captured_steps_give_what_steps_as_ever_give() -> None:
 
     found = loaded.engine.twin(reuse=False).run_all(steps() * 3)
 
-    assert loaded.network.uses_cuda_graphs
+    assert loaded.network.cuda_graphs is not None
     assert all(map(same_reply, found, expected))
 
 
@@ -198,7 +198,7 @@ def test_captured_steps_hold_no_cache_that_the_engine_has_dropped() -> None:
     dropped = kv.allocated
     kv.resize(0, 0, [])
 
-    assert loaded.network._cuda_graphs is not None and any(loaded.network._cuda_graphs._graphs.values())
+    assert loaded.network.cuda_graphs is not None and any(loaded.network.cuda_graphs._graphs.values())
     assert before - torch.cuda.memory_allocated() >= dropped - kv.allocated > 0
 
 
@@ -208,5 +208,5 @@ def test_steps_of_a_later_engine_are_captured_too() -> None:
     loaded = on("cuda", "qwen2")
     for most in (2, 12):
         loaded.engine.twin(reuse=False).run_all([request("word " * n, 40) for n in range(1, most + 1)])
-        captured = loaded.network._cuda_graphs
+        captured = loaded.network.cuda_graphs
         assert captured is not None and captured._graphs and all(captured._graphs.values())

@@ -12,8 +12,8 @@ from torch import nn
 
 from sottovoce.core.errors import ModelError
 from sottovoce.models import load
-from sottovoce.models.huggingface.formats import PACKINGS, check_memory, needed, settled
-from sottovoce.models.huggingface.packed_weights import Packing
+from sottovoce.models.huggingface.load_files import check_memory, needed
+from sottovoce.models.huggingface.packed_weights import PACKINGS, Packing, settled
 from tests.models import quantise
 from tests.models.test_packed_weights import model_of, packed_model
 from tests.support import tiny_model, tiny_tokenizer

@@ -17,13 +17,9 @@ from sottovoce.models import (
     default_sampling,
     drawn_temperature,
 )
-from sottovoce.models.base_temperature import (
-    CAUTIOUS,
-    LADDER,
-    family_of,
-    measure,
-)
+from sottovoce.models.doctor import LADDER, measure
 from sottovoce.models.huggingface.embedding_table import Table
+from sottovoce.models.loaded import CAUTIOUS, family_of
 from tests.support import VOCABULARY, longer_tokenizer, reciting_loaded, tiny_model, tiny_tokenizer
 
 

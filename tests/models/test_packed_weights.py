@@ -14,9 +14,9 @@ from transformers import PreTrainedModel
 
 from sottovoce.models import LoadedModel, assemble
 from sottovoce.models.huggingface.embedding_table import digest_of_all, tensors_of
-from sottovoce.models.huggingface.formats import PACKINGS
 from sottovoce.models.huggingface.packed_weights import (
     GROUP,
+    PACKINGS,
     Grid,
     Packed,
     Packing,

@@ -22,7 +22,7 @@ from sottovoce.core.response_format import Form
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single
 from sottovoce.models import assemble
-from sottovoce.models.base_temperature import CAUTIOUS, USUAL
+from sottovoce.models.loaded import CAUTIOUS, USUAL
 from sottovoce.nodes.act import node
 from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.question import Question

@@ -7,7 +7,8 @@ import pytest
 from sottovoce.channels import create
 from sottovoce.channels.payload import WINDOW, degeneration
 from sottovoce.models import LoadedModel, base_temperature
-from sottovoce.models.base_temperature import KNOWN, measure
+from sottovoce.models.doctor import measure
+from sottovoce.models.loaded import MEASURED
 from tests.real.messages import mixed_questions, spoken
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -16,7 +17,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 def test_the_doctor_finds_what_is_known_of_the_catalogue_s_model(smollm2: LoadedModel) -> None:
     found, allowed = measure(smollm2)
 
-    assert min(found) == KNOWN[smollm2.weights_key] == base_temperature(smollm2).value
+    assert min(found) == MEASURED[smollm2.weights_key] == base_temperature(smollm2).value
     assert found[1.0] < -4 < -1.7 < allowed <= found[0.4]
 
 
