@@ -7,23 +7,26 @@ stands between.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from langchain_core.callbacks import AsyncCallbackManager
+from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler
 from langchain_core.globals import get_llm_cache
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config, merge_configs
+from langchain_core.tracers._streaming import _StreamingCallbackHandler
 
-from sottovoce.agents.ask import CUT, REFUSAL, STOPPED, THOUGHTS_ALONE, Ask
+from sottovoce.agents.ask import Ask
 from sottovoce.agents.convert import TOKENS, from_langchain, in_words, local_options, standard, to_messages
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import awithin, cut_reply, note_model, noted, status_of, structured
 from sottovoce.agents.hosted_thinking import MORE, limit_of, limited, switch, with_parts
+from sottovoce.agents.local import Grew
 from sottovoce.agents.parameters import Refused
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, words
@@ -47,16 +50,19 @@ async def reply(
     store: PayloadStore | None = None,
     thinking: bool | int | None = None,
     markers: Own = None,
+    grew: Grew | None = None,
 ) -> Message:
     """Return the reply of a chat model to a request; `refused` are the parameters that servers have refused so far.
 
     `thinking` switches the thoughts of a hosted model, and `markers` are those in its text, as in the settings. A limit
     is one of the text, so a model that thinks gets room on top. If its thoughts leave no text, it is asked once more.
+    `grew` takes the text so far, each time it grows.
     """
     config = ensure_config()
     if isinstance(model, HookedChatModel | ScriptedChatModel) and not is_observed(model, config):
-        return await model.reply(ask)
-    config = merge_configs(config, {"metadata": {**ask.place._asdict(), "asked": ask.asked}})
+        return await model.reply(ask, grew)
+    listener: RunnableConfig = {} if grew is None else {"callbacks": [Growing(grew)]}
+    config = merge_configs(config, {"metadata": {**ask.place._asdict(), "asked": ask.asked}}, listener)
     if is_hooked(model):
         return await _replied(model, ask, to_messages(ask.turns), config, local_options(ask), refused, store)
     messages = in_words(ask.turns, words(ask.prefill))
@@ -91,15 +97,14 @@ async def reply(
     stats = known if "tokens_out" in first.stats else {}  # else the sum is unknown
     note = f"its thoughts left no room for its text: asked again with room for {MORE * usual:,} tokens of thoughts"
     others = {name: value for name, value in again.stats.items() if name not in TOKENS}
-    return replace(again, notes=(note, *again.notes), stats=others | stats)
+    return replace(again, notes=(*again.notes, note), stats=others | stats)
 
 
 def _lacks_room(message: Message, limit: int) -> bool:
     """Return True if the thoughts of a reply took the room of its text."""
-    if CUT in message.notes:  # a text as long as its limit was cut itself
+    if message.ended == "limit":  # a text as long as its limit was cut itself
         return "tokens_thoughts" not in message.stats or message.stats["tokens_out"] < limit
-    others = (STOPPED, REFUSAL, THOUGHTS_ALONE)
-    return not message.text.strip() and not any(note.startswith(others) for note in message.notes)
+    return not message.text.strip() and message.ended not in ("stopped", "refused", "thoughts")
 
 
 async def _replied(
@@ -142,6 +147,30 @@ async def _replied(
     text, thoughts, *notes = map(without_secrets, (said.text, said.thoughts, *said.notes))  # its server knows the key
     log_probabilities = measured(message, text, store) if text == said.text else None  # its tokens would spell it
     return replace(said, text=text, thoughts=thoughts, notes=tuple(notes), measured=log_probabilities)
+
+
+class Growing(BaseCallbackHandler, _StreamingCallbackHandler[Any]):
+    """A callback handler that reports the text of a reply so far; LangChain streams a call that has such a handler."""
+
+    run_inline = True
+
+    def __init__(self, grew: Grew) -> None:
+        self._grew, self._texts = grew, dict[UUID, str]()
+
+    # Any: as LangChain has it
+    def on_llm_new_token(self, token: Any, *, chunk: Any = None, run_id: UUID, **more: Any) -> None:
+        """Report the text with a new piece."""
+        text = str(token if chunk is None else chunk.text)
+        self._texts[run_id] = self._texts.get(run_id, "") + text
+        self._grew(self._texts[run_id])
+
+    def tap_output_aiter(self, run_id: UUID, output: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """Return a stream of a runnable as it is."""
+        return output
+
+    def tap_output_iter(self, run_id: UUID, output: Iterator[Any]) -> Iterator[Any]:
+        """Return a stream of a runnable as it is."""
+        return output
 
 
 def is_observed(model: BaseChatModel, config: RunnableConfig) -> bool:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict
 from textwrap import shorten
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails, UsageMetadata
@@ -19,7 +19,7 @@ from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 from sottovoce.agents.ask import CALLS, CUT, LENGTHS, REFUSAL, STOPPED, WHOLE, Ask
-from sottovoce.channels.message import NOTHING, Message, MessageRef, Part, Role, Turn, words
+from sottovoce.channels.message import NOTHING, Ended, Message, MessageRef, Part, Role, Turn, words
 from sottovoce.channels.store import PayloadRef
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.bounds import MOST_TOKENS
@@ -74,7 +74,12 @@ def call_id(id: str) -> str:
 
 
 def in_words(turns: Sequence[Turn], prefill: str = "") -> list[BaseMessage]:
-    """Return messages for a model without hooks: one text for each turn, since blocks would be joined with newlines.
+    """Return messages for a model without hooks: see `texts_of`."""
+    return [MESSAGES[role](content=text) for role, text in texts_of(turns, prefill)]
+
+
+def texts_of(turns: Sequence[Turn], prefill: str = "") -> list[tuple[Role, str]]:
+    """Return roles and texts for a model without hooks: one text a turn, since blocks would be joined with newlines.
 
     Hosted models accept a system turn only at the beginning, alternating turns after it, and no empty turns. Few can
     continue a prefilled reply, so `prefill` is added at the end of the last turn.
@@ -88,7 +93,7 @@ def in_words(turns: Sequence[Turn], prefill: str = "") -> list[BaseMessage]:
         spoken.append((role, text))
     if prefill and spoken:
         spoken.append((spoken[-1][0], f"{spoken.pop()[1]}\n\n{prefill}"))
-    return [MESSAGES[role](content=text) for role, text in spoken]
+    return spoken
 
 
 def block(part: Part) -> Block:
@@ -124,7 +129,6 @@ TOKENS = ("tokens_in", "tokens_reused", "tokens_out", "tokens_thoughts")
 """The statistics of a message that are its usage."""
 MOST_TEXT = 4_000_000
 """Most characters of a reply; the rest is left out."""
-TOO_LONG = f"cut at {MOST_TEXT:,} characters"
 REASONS = ("finish_reason", "stop_reason", "done_reason", "finishReason", "stopReason", "status")
 """The keys of a message's `response_metadata` under which LangChain's integrations return why a reply ended."""
 STREAMERS = ("openai", "azure", "deepseek", "xai", "openrouter", "anthropic", "groq", "mistralai", "bedrock_converse")
@@ -160,6 +164,7 @@ def to_langchain(message: Message, model: str, protocol: str) -> AIMessage:
             PAYLOAD: message.payload and message.payload.to_dict(),
             "stats": {name: value for name, value in message.stats.items() if name not in TOKENS},
             "notes": [note for note in message.notes if not (message.cut and note == CUT)],
+            **({"ended": message.ended} if message.ended and not message.cut else {}),
             **more,
         },
         response_metadata={
@@ -177,11 +182,11 @@ def from_langchain(reply: AIMessage, ask: Ask, markers: Own = None) -> Message:
     ref, begun, (tokens, absurd) = reply.additional_kwargs.get(PAYLOAD), words(ask.prefill), usage_of(reply)
     thoughts, text = map(encodable, said(reply, markers))
     spoken, ended = reply.additional_kwargs.get("thoughts_payload"), None if ref else until(text, ask.stop, begun)
-    cut: str | None = ""
+    end, more = Ending(), reply.additional_kwargs
     if ended is None:
         ended = text if ref else text.removeprefix(begun)  # a hosted model may repeat it
         is_long = max(len(reply.text), len(thoughts)) > MOST_TEXT
-        cut = TOO_LONG if is_long else why_cut(reply.response_metadata, tools=bool(ask.tools))
+        end = TOO_LONG if is_long else ending_of(reply.response_metadata, tools=bool(ask.tools)) or end
     return Message(
         **ask.place._asdict(),
         text=ended,
@@ -189,21 +194,34 @@ def from_langchain(reply: AIMessage, ask: Ask, markers: Own = None) -> Message:
         asked=ask.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source="model" if ref else "hosted",
-        cut=bool(cut),
-        notes=tuple(dict.fromkeys(filter(None, (cut, absurd, *reply.additional_kwargs.get("notes", ()))))),
-        stats={**reply.additional_kwargs.get("stats", {}), **tokens},
+        cut=bool(end.why),
+        ended=end.why or more.get("ended", ""),
+        notes=tuple(dict.fromkeys(filter(None, (end.note, *more.get("notes", ()), absurd)))),
+        stats={**more.get("stats", {}), **tokens},
         thoughts=thoughts[:MOST_TEXT],
         thoughts_payload=PayloadRef.from_dict(spoken) if spoken else None,
     )
 
 
-def why_cut(about: Mapping[str, Untyped], *, tools: bool = False) -> str | None:
-    """Return the note on a reply that is not whole, by its `response_metadata`; "" if it is whole, None if unknown.
+class Ending(NamedTuple):
+    """Why a reply is not whole, and a note on it; both are empty if it is whole."""
+
+    why: Ended = ""
+    note: str = ""
+
+
+TOO_LONG = Ending("stopped", f"cut at {MOST_TEXT:,} characters")
+
+
+def ending_of(about: Mapping[str, Untyped], *, tools: bool = False) -> Ending | None:
+    """Return how a reply ended, by its `response_metadata`; None if that is unknown.
 
     A merged stream repeats the reason if several of its chunks have one: "stopstop".
 
-    >>> why_cut({"finish_reason": "STOP"}), why_cut({"stop_reason": "max_tokens"}), why_cut({"done_reason": "banana"})
-    ('', 'cut at the token limit', 'stopped by its server: "banana"')
+    >>> [ending_of(about).note for about in ({"finish_reason": "STOP"}, {"stop_reason": "max_tokens"})]
+    ['', 'cut at the token limit']
+    >>> ending_of({"done_reason": "banana"})
+    Ending(why='stopped', note='stopped by its server: "banana"')
     """
     details = about.get("incomplete_details")  # of OpenAI's Responses: more precise than its status "incomplete"
     named = [details.get("reason") if isinstance(details, Mapping) else None, *map(about.get, REASONS)]
@@ -213,14 +231,16 @@ def why_cut(about: Mapping[str, Untyped], *, tools: bool = False) -> str | None:
     reasons = [reason for reason in reasons if reason.casefold() not in ("", "none", "null")]
     if not reasons:
         broke_off = about.get("model_provider") in STREAMERS and not any(key in about for key in REASONS)
-        return f"{STOPPED}: its stream broke off" if broke_off else None
+        return Ending("stopped", f"{STOPPED}: its stream broke off") if broke_off else None
     for reason in reasons:
         if not _among(reason, WHOLE | CALLS if tools else WHOLE):
             if reason.casefold() == "refusal":
-                return REFUSAL
+                return Ending("refused", REFUSAL)
             printable = "".join(each if each.isprintable() else " " for each in encodable(reason[:200]))
-            return CUT if _among(reason, LENGTHS) else f'{STOPPED}: "{shorten(printable, 60, placeholder=" ...")}"'
-    return ""
+            if _among(reason, LENGTHS):
+                return Ending("limit", CUT)
+            return Ending("stopped", f'{STOPPED}: "{shorten(printable, 60, placeholder=" ...")}"')
+    return Ending()
 
 
 def _among(reason: str, known: Set[str]) -> bool:

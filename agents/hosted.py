@@ -24,7 +24,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr, ValidationError
 
 from sottovoce.agents.ask import EMPTY, REFUSAL, THOUGHTS_ALONE
-from sottovoce.agents.convert import REASONING, said, why_cut
+from sottovoce.agents.convert import REASONING, Ending, ending_of, said
 from sottovoce.agents.openai_format import SPENT, extended
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError
@@ -118,14 +118,18 @@ def cut_reply(model: BaseChatModel, error: Exception) -> BaseMessage | None:
 def noted(reply: AIMessage, notes: Sequence[str], markers: Own = None) -> AIMessage:
     """Return a hosted model's reply with these notes, and one if it was refused or has no text."""
     more, blocks = reply.additional_kwargs, reply.content if isinstance(reply.content, list) else []
-    notes = [*more.get("notes", ()), *notes]
+    notes, ended, why = [*more.get("notes", ()), *notes], "", ""
     stated = [block.get("refusal") for block in blocks if isinstance(block, dict)]  # servers say it in different places
     refusal = next(filter(None, [more.get("refusal"), *stated]), None)
     if refusal or "refusal" in map(reply.response_metadata.get, ("stop_reason", "finish_reason")):
-        notes.append(f'{REFUSAL}: "{shorten(str(refusal), LONGEST, placeholder=" ...")}"' if refusal else REFUSAL)
+        ended = "refused"
+        why = f'{REFUSAL}: "{shorten(str(refusal), LONGEST, placeholder=" ...")}"' if refusal else REFUSAL
     elif not said(reply, markers).text.strip():
         thought = any(more.get(name) for name in (REASONING, "reasoning", "reasoning_details"))
-        notes.append(THOUGHTS_ALONE if thought and not why_cut(reply.response_metadata) else EMPTY)
+        whole = ending_of(reply.response_metadata) in (None, Ending())
+        ended, why = ("thoughts", THOUGHTS_ALONE) if thought and whole else ("empty", EMPTY)
+    if ended:
+        more, notes = {**more, "ended": ended}, [why, *notes]
     return reply.model_copy(update={"additional_kwargs": {**more, "notes": notes}}) if notes else reply
 
 

@@ -227,6 +227,7 @@ class LocalModel(BaseModel):
             begun=words(ask.prefill),
             asked=ask.asked,
             payload=self.payloads.put(payload),
+            ended="limit" if at_limit else "",
             cut=at_limit and not reply.complete,  # a format is complete where it could be written at the limit
             notes=(*filter(None, [CUT if at_limit else "", *signs]), *notes),
             stats={**summary(payload, self.sampling(ask).temperature), **_tokens(reply, thoughts)},

@@ -14,7 +14,7 @@ from threading import Lock
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
-from sottovoce.agents.convert import REASONS, why_cut
+from sottovoce.agents.convert import REASONS, ending_of
 from sottovoce.agents.hosted import chain, status_of
 from sottovoce.agents.hosted_thinking import Thinker
 from sottovoce.core.any_types import Keywords, Untyped
@@ -87,7 +87,7 @@ class Refused:
     def unnamed(self, model: BaseChatModel, reply: AIMessage) -> list[str]:
         """Return a note if a server named no reason for the end of a whole reply, once a run for each model."""
         about = reply.response_metadata
-        if why_cut(about) is not None or not any(name in about for name in ("model_provider", *REASONS)):
+        if ending_of(about) is not None or not any(name in about for name in ("model_provider", *REASONS)):
             return []
         with self._lock:
             new = _key(model) not in self.unreasoned

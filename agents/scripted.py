@@ -20,6 +20,7 @@ from pydantic import Field, PrivateAttr
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.convert import from_langchain, local_options, result, to_turns
+from sottovoce.agents.local import Grew
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import Keywords, Untyped
 from sottovoce.core.errors import UsageError
@@ -93,8 +94,8 @@ class ScriptedChatModel(BaseChatModel):
         text = self._recorded_reply(place, tuple(to_turns(messages)), options)
         return result(AIMessage(content=text))
 
-    async def reply(self, ask: Ask) -> Message:
-        """Return the next reply of the agent's queue as a message for the board."""
+    async def reply(self, ask: Ask, grew: Grew | None = None) -> Message:
+        """Return the next reply of the agent's queue as a message for the board; it comes whole."""
         text = self._recorded_reply(ask.place._asdict(), ask.turns, local_options(ask))
         return from_langchain(AIMessage(content=text), ask)
 

@@ -26,6 +26,8 @@ LOGGER = logging.getLogger(__name__)
 Natural = Annotated[int, Field(ge=0)]
 """A number that is checked where a message comes from outside."""
 Role = Literal["system", "user", "assistant", "tool"]
+Ended = Literal["", "limit", "stopped", "refused", "empty", "thoughts"]
+"""Why a reply is not whole or has no text: the token limit, its server, a refusal, nothing said, or thoughts alone."""
 NOTHING = "(nothing)"
 """An empty message, or an empty turn, in words."""
 RARE_REFS = ("measured", "thoughts_payload")
@@ -81,6 +83,8 @@ class Message:
     answer (the answer turn), which is parsed instead of the first reply and heard by nobody."""
     cut: bool = False
     """True if the reply did not end whole, at the token limit or otherwise: what it states may be unfinished."""
+    ended: Ended = ""
+    """Why the reply is not whole, or has no text; the first of the notes then says so in words."""
     guided: str = ""
     """The constrained part of a local model's reply: `whole`, or the words before it, such as `Answer:`."""
     source: str = "model"
@@ -148,10 +152,10 @@ class Message:
         """Return plain JSON, as checkpoints and saved runs store it."""
         refs = {"payload": self.payload and self.payload.to_dict()}
         refs |= {name: ref.to_dict() for name in RARE_REFS if (ref := getattr(self, name)) is not None}
-        left = (*RARE_REFS, "cut", "guided", "evidence", "donors", "thoughts")
+        left = (*RARE_REFS, "cut", "ended", "guided", "evidence", "donors", "thoughts")
         plain = {name: value for name, value in vars(self).items() if name not in left}
         plain |= {"cut": True} if self.cut else {}
-        plain |= {name: value for name in ("guided", "thoughts") if (value := getattr(self, name))}
+        plain |= {name: value for name in ("ended", "guided", "thoughts") if (value := getattr(self, name))}
         plain |= {"evidence": [dict(passage) for passage in self.evidence]} if self.evidence else {}
         plain |= {"donors": [donor.to_dict() for donor in self.donors]} if self.donors else {}
         return {**plain, **refs, "notes": list(self.notes), "stats": dict(self.stats)}

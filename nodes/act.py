@@ -20,11 +20,14 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langgraph.types import Command
 
-from sottovoce.channels.message import Message
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.local import Grew
+from sottovoce.channels.message import Message, Place
 from sottovoce.core.any_types import AnyState, JSONValue, Untyped
 from sottovoce.core.event_loop import wait
 from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.hearing import Heard
 from sottovoce.nodes.state import Discussion, Update
 
 Act = Callable[[RunContext[AnyState], AnyState, Agent], Awaitable[Update] | Update]
@@ -41,7 +44,7 @@ GOTO = "__goto__"
 
 
 class Steps(Protocol):
-    """The recorded steps of one discussion of a run."""
+    """The recorded steps and prompts of one discussion of a run."""
 
     repeats: bool
     """True until a step is taken that is not recorded; the state before it is from a file, so it is checked."""
@@ -51,6 +54,12 @@ class Steps(Protocol):
 
     def take(self, step: str, update: Update) -> None:
         """Record a step."""
+
+    def ask(self, place: Place, turns: Sequence[tuple[str, str]], heard: Sequence[Heard]) -> None:
+        """Record that an agent is asked: the place of its message, its prompt, and the messages of others in it."""
+
+    def grows(self, ask: Ask) -> Grew | None:
+        """Return a function that takes the text of a reply so far, from any thread; None if nobody watches."""
 
 
 class Node(Runnable[AnyState, AnyState]):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from sottovoce.channels.message import words
 from sottovoce.core.any_types import Unimported
 from sottovoce.core.errors import ContextOverflow, EngineError, LateReply
 from sottovoce.nodes.option_groups import COMPONENTS
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models.chat_models import BaseChatModel
 
     from sottovoce.agents.ask import Ask
-    from sottovoce.agents.local import LocalModel
+    from sottovoce.agents.local import Grew, LocalModel
     from sottovoce.agents.parameters import Refused
     from sottovoce.channels.message import Message
     from sottovoce.core.response_format import Form
@@ -46,8 +47,8 @@ class Agent:
     person: str = ""
     """The reason that a person plays the agent; empty if its model does."""
 
-    async def reply(self, ask: Ask) -> Message:
-        """Return the agent's reply to a request, which has its place and seed.
+    async def reply(self, ask: Ask, grew: Grew | None = None) -> Message:
+        """Return the agent's reply to a request, which has its place and seed; `grew` takes the text as it grows.
 
         Raises:
             ContextOverflow: the prompt does not fit into the model's context.
@@ -58,13 +59,21 @@ class Agent:
         if self.person:
             message = person.reply(ask, self.person)
         else:
-            thinking, markers = self.settings.thinking, self.settings.thinking_markers
+            own = self.settings.thinking, self.settings.thinking_markers
             try:
-                message = await chat_model.reply(self.model, ask, self.refused, self.run_store, thinking, markers)
+                message = await chat_model.reply(self.model, ask, self.refused, self.run_store, *own, grew)
             except (ContextOverflow, EngineError) as error:  # the engine knows no agents
                 whose = f"{self.name}, {ask.act}" if isinstance(error, LateReply) else self.name
                 raise type(error)(f"{whose}: {error}") from error
         return replace(message, order=self.order)
+
+    def prompt(self, ask: Ask) -> list[tuple[str, str]]:
+        """Return role and text of each turn of a request, as the agent gets them; payloads appear as words."""
+        from sottovoce.agents.convert import texts_of
+
+        if self.person or self.is_hooked:
+            return [(turn.role, turn.text) for turn in ask.turns]
+        return [*texts_of(ask.turns, words(ask.prefill))]
 
     @cached_property
     def order(self) -> int:

@@ -7,12 +7,14 @@ resumed discussion hears the same, and a message is heard in all later rounds as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from typing_extensions import TypedDict
 
 from sottovoce.agents.ask import WORDS, Ask
-from sottovoce.channels.message import NOTHING, Message, MessageRef, Part, Turn
+from sottovoce.channels.message import NOTHING, Message, MessageRef, Part, Place, Turn
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ProtocolError, UsageError, command
 from sottovoce.nodes.decide import abstaining, viewpoints, votes_of
@@ -68,9 +70,18 @@ def filler(said: Message, model: LocalModel | None) -> str:
     return (DOT * round(wanted / each)).strip()
 
 
-HEARD, HEARD_LATENT, HEARD_BYTES = "heard", "heard_latent", "heard_bytes"
-"""Statistics of a message: how many messages of others its agent heard that are new to it, how many of them with their
-payload, and the bytes of all: of the payload as this agent reads it, else of the words in UTF-8."""
+class Heard(TypedDict):
+    """A message of another agent in a prompt, as the log records it with the prompt."""
+
+    place: Place
+    form: Literal["words", "payload", "replaced"]
+    """How it is read: as words, with its payload, or with another payload in its place, under a probe."""
+    part: bool
+    """True if only a part of it is read."""
+    new: bool
+    """True if it is of the round before this one, or of this one."""
+    nbytes: float
+    """Bytes of the payload as this agent reads it, or of the words in UTF-8."""
 
 
 def check_escalation(run: RunContext[AnyState]) -> list[str]:
@@ -113,26 +124,36 @@ def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) 
     return tuple(replace(turn, parts=tuple(map(read, turn.parts))) for turn in turns)
 
 
-def hearing(
-    run: RunContext[Any], agent: str, reader: LocalModel | None, ask: Ask
-) -> tuple[tuple[str, ...], dict[str, float]]:
-    """Return notes and statistics for a reply: how its agent heard the messages of others that are new to it.
+def heard_in(run: RunContext[Any], agent: str, reader: LocalModel | None, ask: Ask) -> list[Heard]:
+    """Return the messages of others in a request, each once, in the order of the prompt.
 
     `reader` is the model that reads payloads; None for a hosted model or a person. What a control puts in place of
     messages is not heard.
     """
     turns = () if is_controlled(run.settings, agent) else (*ask.turns, Turn("assistant", tuple(ask.prefill)))
-    refs = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef) and part.latest]
-    new = {(ref.message.place, ref.spans): ref for ref in refs if not ref.own and ref.message.agent != agent}
-    sizes = {key: reader.heard_bytes(ref) if reader else 0.0 for key, ref in new.items()}
-    words = sum(len(ref.body.encode()) for key, ref in new.items() if not sizes[key])
-    carried = {place: bool(sizes[place, spans]) for place, spans in new}
-    numbers = {HEARD: len(carried), HEARD_LATENT: sum(carried.values()), HEARD_BYTES: sum(sizes.values()) + words}
+    refs = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef) and not part.own]
+    heard = dict[Hashable, Heard]()
+    for ref in refs:
+        if ref.message.agent != agent:
+            size = reader.heard_bytes(ref) if reader else 0
+            heard[ref.message.place, ref.spans, ref.latest] = Heard(
+                place=ref.message.place,
+                form=("replaced" if ref.chance else "payload") if size else "words",
+                part=bool(ref.spans),
+                new=ref.latest,
+                nbytes=size or len(ref.body.encode()),
+            )
+    return [*heard.values()]
+
+
+def notes_on(run: RunContext[Any], heard: Sequence[Heard]) -> tuple[str, ...]:
+    """Return notes on how new messages were heard, where that depends on the round; none elsewhere."""
     if not escalates(run):
-        return (), numbers
-    by = {f"by {run.settings.protocol}": True, "in words": False}
-    names = {how: ", ".join(place.agent for place, is_so in carried.items() if is_so == so) for how, so in by.items()}
-    return tuple(f"heard {heard} {how}" for how, heard in names.items() if heard), numbers
+        return ()
+    new = {each["place"]: each["form"] == "words" for each in heard if each["new"]}
+    by = {f"by {run.settings.protocol}": False, "in words": True}
+    names = {how: ", ".join(place.agent for place, plain in new.items() if plain == so) for how, so in by.items()}
+    return tuple(f"heard {speakers} {how}" for how, speakers in names.items() if speakers)
 
 
 def is_controlled(settings: Settings, agent: str) -> bool:

@@ -9,13 +9,21 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from sottovoce.agents.ask import CUT, EMPTY, HUMAN, REFUSAL, THOUGHTS_ALONE, WORDS, Ask
+from sottovoce.agents.ask import CUT, HUMAN, WORDS, Ask
 from sottovoce.channels.message import Message, Place, Turn
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.event_loop import off_loop
 from sottovoce.core.response_format import Form
-from sottovoce.nodes.hearing import carries_all, escalated, escalates, hearing, in_words_alone, with_thoughts
+from sottovoce.nodes.hearing import (
+    Heard,
+    carries_all,
+    escalated,
+    heard_in,
+    in_words_alone,
+    notes_on,
+    with_thoughts,
+)
 from sottovoce.nodes.probes import donated, with_donors
 from sottovoce.nodes.prompt_builder import blocks, own_turn
 from sottovoce.nodes.question import Question
@@ -82,7 +90,7 @@ async def say(
             longest, ask = usual, replace(ask, max_tokens=usual)  # the model has no room for twice the length
             continue
         error = unread(message, validate(message), longest)
-        is_short = message.cut or CUT in message.notes  # a format may be complete, and its texts cut
+        is_short = message.cut or message.ended == "limit"  # a format may be complete, and its texts cut
         was_cut, cut = cut, cut or is_short
         repeats = bool(error) and len(attempts) < retries and not (was_cut and is_short)
         if repeats and cut and not was_cut:
@@ -105,13 +113,11 @@ async def say(
 
 def unread(message: Message, error: str, longest: int = 0) -> str:
     """Return why a reply has an error: rather than what it lacks, that it is not whole, was refused or is empty."""
-    if not error or not message.notes:
+    if not error or not message.ended:
         return error
-    if CUT in message.notes:
+    if message.ended == "limit":
         return f"it was cut off at {longest} tokens" if longest else f"it was {CUT}"
-    if message.cut:
-        return f"it was {message.notes[0]}"
-    return next((note for note in message.notes if note in (EMPTY, THOUGHTS_ALONE) or note.startswith(REFUSAL)), error)
+    return f"it was {message.notes[0]}" if message.ended == "stopped" else message.notes[0]
 
 
 async def say_answer(
@@ -227,15 +233,17 @@ async def _attempt(
         seed=run.seed(state, agent.name, ask.act, attempt) % 2**32,  # more bits would change the draws of saved runs
         asked=reason,
         temperature=temperature,
-        turns=await _as_heard(run, state, agent, ask.turns),
         response_format=agent.constraint(ask.response_format),
         silent=ask.silent and carries_all(run, agent.name),
     )
-    message = await _replied(state, agent, ask)
-    reader = None if message.source == HUMAN else agent.local
-    notes, numbers = await off_loop(hearing, run, agent.name, reader, ask)
+    interventions = [each for each in state.get("interventions", []) if each["agent"] == agent.name]
+    handed = [each["why"] for each in interventions if each["what"] == HUMAN]
+    speaker = replace(agent, person=handed[0]) if handed and not agent.person else agent
+    ask, heard = await off_loop(_as_heard, run, state, speaker, ask)
+    message = await _replied(state, speaker, ask, heard)
+    notes, numbers = notes_on(run, heard), {}
     if resampled is not None and message.source != HUMAN:
-        notes, numbers = (*notes, f"said again at temperature {resampled:g}"), {**numbers, "temperature": resampled}
+        notes, numbers = (*notes, f"said again at temperature {resampled:g}"), {"temperature": resampled}
     donors, donor_notes = donated(ask.turns)
     return replace(
         message,
@@ -246,30 +254,40 @@ async def _attempt(
     )
 
 
-async def _as_heard(run: RunContext[Any], state: Discussion, agent: Agent, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return a prompt as the settings have it heard; votes and the payloads of another run are read off the loop."""
-    if escalates(run):
-        turns = await off_loop(escalated, run, state, turns)
-    turns = with_thoughts(run, agent.name, turns)
-    return await off_loop(with_donors, run, state, agent, turns) if agent.local else turns
+def _as_heard(run: RunContext[Any], state: Discussion, speaker: Agent, ask: Ask) -> tuple[Ask, list[Heard]]:
+    """Return a request as the settings have it heard, and the messages of others in it; this reads payloads."""
+    turns = with_thoughts(run, speaker.name, escalated(run, state, ask.turns))
+    ask = replace(ask, turns=with_donors(run, state, speaker, turns) if speaker.local else turns)
+    return ask, heard_in(run, speaker.name, None if speaker.person else speaker.local, ask)
 
 
-async def _replied(state: Discussion, agent: Agent, ask: Ask) -> Message:
-    """Return the reply of the agent, or of a person who took it over or rewrote its message, and report the call."""
+async def _replied(state: Discussion, speaker: Agent, ask: Ask, heard: list[Heard]) -> Message:
+    """Return the reply of the agent, or of a person who took it over or rewrote its message.
+
+    The call is reported to streams, and a saved run records the prompt and what is heard in it: that of a model before
+    it replies, that of a person with the reply, since LangGraph runs the node twice.
+    """
     from langchain_core.runnables.config import ensure_config  # late, as all that imports langchain or langgraph
 
     from sottovoce.agents import person
+    from sottovoce.nodes.act import DISCUSSION
     from sottovoce.nodes.streams import report
 
     where = {name: value for name, value in ask.place._asdict().items() if name != "epoch"}
     report({"type": "act", **where, "asked": ask.asked})  # type: ignore[typeddict-item]  # its keys are of a place
-    node = ensure_config().get("metadata", {}).get("langgraph_node", "")
-    texts = state.get("pending", {}).get(node, {}).get("written", {})
+    config = ensure_config()
+    texts = state.get("pending", {}).get(config.get("metadata", {}).get("langgraph_node", ""), {}).get("written", {})
     if ask.act in texts and not ask.asked:
-        return replace(person.from_text(ask, texts[ask.act]), order=agent.order)
-    interventions = [each for each in state.get("interventions", []) if each["agent"] == agent.name]
-    handed = [each["why"] for each in interventions if each["what"] == HUMAN]
-    return await (replace(agent, person=handed[0]) if handed and not agent.person else agent).reply(ask)
+        return replace(person.from_text(ask, texts[ask.act]), order=speaker.order)
+    _, discussion = config.get("configurable", {}).get(DISCUSSION, (None, None))
+    if discussion is None:
+        return await speaker.reply(ask)
+    if not speaker.person:
+        discussion.ask(ask.place, speaker.prompt(ask), heard)
+    message = await speaker.reply(ask, discussion.grows(ask))
+    if speaker.person:
+        discussion.ask(ask.place, speaker.prompt(ask), heard)
+    return message
 
 
 def lacks_answer(question: Question) -> Validate:

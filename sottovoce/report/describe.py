@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.core.errors import PayloadError
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import abstaining, took, viewpoints
+from sottovoce.nodes.hearing import Heard
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.prompts.kinds import KINDS, declines, kind_of
@@ -54,6 +56,32 @@ def carried(message: Message) -> str:
     if ref is None or ref.hidden is None:
         return "words"
     return ref.summary if message.latent or EDITED in message.notes else f"{ref.summary}; {EDITED}"
+
+
+class Edge(NamedTuple):
+    """A message, the message that its hearer said next, and the form in which it was heard."""
+
+    message: Message
+    before: Message
+    form: str
+
+
+def edges(record: DiscussionRecord) -> list[Edge]:
+    """Return who heard which message, in the order of the hearers' messages; [] where an older log does not say."""
+    said = {message.place: message for message in record.messages}
+    prompts = {prompt.place: prompt.heard or () for prompt in record.prompts}
+    return [
+        Edge(said[heard["place"]], message, _form(said[heard["place"]], heard))
+        for message in record.messages
+        for heard in prompts.get(message.place, ())
+        if heard["place"] in said
+    ]
+
+
+def _form(message: Message, heard: Heard) -> str:
+    form = "words" if heard["form"] == "words" else carried(message)
+    probe = ", replaced by a probe's" if heard["form"] == "replaced" else ""
+    return f"{'a part of it: ' if heard['part'] else ''}{form}{probe}"
 
 
 def footer(message: Message) -> str:

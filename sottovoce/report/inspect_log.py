@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 
-from sottovoce.agents.ask import CUT
 from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSON
 from sottovoce.graphs import scheme
@@ -144,7 +143,7 @@ def _events(run: Run, record: DiscussionRecord) -> Iterator[JSON]:
     common = {"timestamp": run.manifest.started, "working_start": 0.0}
     for model, message in _calls(record):
         span = "/".join(map(str, message.place))
-        stop = ("max_tokens" if CUT in message.notes else "unknown") if message.cut else "stop"
+        stop = ("max_tokens" if message.ended == "limit" else "unknown") if message.cut else "stop"
         yield {"event": "span_begin", "id": span, "name": message.agent, "type": "agent", "span_id": span, **common}
         yield {
             "event": "model",

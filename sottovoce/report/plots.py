@@ -127,7 +127,7 @@ def _bytes(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | N
 
 def _bytes_heard(record: DiscussionRecord) -> float | None:
     """Return the bytes that agents of a discussion heard; None if they hear one another, and no message says what."""
-    size, hears = hearings(record.messages), heard_edges(record.chosen())
+    size, hears = hearings(record.prompts), heard_edges(record.chosen())
     return size.nbytes if size and (size.times or not hears) else None
 
 

@@ -41,7 +41,6 @@ from sottovoce.nodes.question import question_digest, question_id
 from sottovoce.nodes.state import Intervened
 from sottovoce.prompts import kinds
 from sottovoce.report import blocks, describe
-from sottovoce.report.hearing_edges import hearing_edges
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
@@ -120,7 +119,7 @@ class _Says:
         self._record, self._tensors = record, tensors
         self._prompts = {prompt.place: prompt.turns for prompt in record.prompts}
         self._said = describe.by_act(record.messages)
-        self._edges = hearing_edges(record) if tensors else []
+        self._edges = describe.edges(record) if tensors else []
         self._acted: dict[Place, list[Intervened]] = {}
         for entry in record.interventions:
             self._acted.setdefault(Place(**{name: entry[name] for name in Place._fields}), []).append(entry)  # type: ignore[literal-required]  # a Place's fields are among its keys

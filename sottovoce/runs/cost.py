@@ -10,12 +10,12 @@ from typing import NamedTuple
 from pydantic import BaseModel, Field, field_serializer
 
 from sottovoce.channels import AVERAGING
-from sottovoce.channels.message import Message, latest
+from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import text_of
 from sottovoce.core.text import counted, shortened
 from sottovoce.core.validation import Checked
-from sottovoce.nodes.hearing import HEARD, HEARD_BYTES, HEARD_LATENT
+from sottovoce.runs.log import Asked
 from sottovoce.runs.manifest import AgentModel
 
 LATENT = "latent"
@@ -181,17 +181,20 @@ class Hearings(NamedTuple):
     nbytes: float
 
 
-def hearings(messages: Sequence[Message]) -> Hearings | None:
-    """Return what agents heard; None if a message does not say what its agent heard, as those of older versions."""
-    said = [each.stats for each in latest(messages) if each.source in MODELS or HEARD in each.stats]
-    if not all(HEARD in stats for stats in said):
+def hearings(prompts: Sequence[Asked]) -> Hearings | None:
+    """Return what agents newly heard before their last attempts; None if a log of an older version does not say."""
+    last = {prompt.place[:-1]: prompt.heard for prompt in sorted(prompts, key=lambda prompt: prompt.attempt)}
+    if not all(heard is not None for heard in last.values()):
         return None
-    return Hearings(*(sum(stats[name] for stats in said) for name in (HEARD, HEARD_LATENT, HEARD_BYTES)))
+    new = [[each for each in heard or () if each["new"]] for heard in last.values()]
+    times = sum(len({each["place"] for each in heard}) for heard in new)
+    latent = sum(len({each["place"] for each in heard if each["form"] != "words"}) for heard in new)
+    return Hearings(times, latent, sum(each["nbytes"] for heard in new for each in heard))
 
 
-def payload_measures(messages: Sequence[Message], *, escalates: bool) -> dict[str, float]:
+def payload_measures(messages: Sequence[Message], prompts: Sequence[Asked], *, escalates: bool) -> dict[str, float]:
     """Return the mean bytes of a heard message if any carried some, and of escalating runs the share of latent ones."""
-    known = hearings(messages)
+    known = hearings(prompts)
     if not known or not known.times or not any("carried_bytes" in each.stats for each in messages):
         return {}
     return {BYTES: known.nbytes / known.times} | ({LATENT: known.latent / known.times} if escalates else {})

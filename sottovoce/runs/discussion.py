@@ -10,22 +10,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessageChunk, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Interrupt
 
+from sottovoce.agents.ask import Ask
 from sottovoce.agents.hosted import failure
+from sottovoce.agents.local import Grew
 from sottovoce.channels.message import Message, Place
-from sottovoce.core.any_types import JSON, AnyState, Keywords, Untyped
+from sottovoce.core.any_types import JSON, AnyState, Keywords
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError, StepError
-from sottovoce.core.event_loop import in_daemon, is_ours, wait
+from sottovoce.core.event_loop import in_daemon
 from sottovoce.core.text import without_secrets
 from sottovoce.nodes.act import DISCUSSION, step_name
+from sottovoce.nodes.hearing import Heard
 from sottovoce.nodes.state import Update
 from sottovoce.runs.log import AskedLine, Key, Speaking, StepLine, check, encoded
 from sottovoce.runs.run import Observer, Run
@@ -37,8 +37,6 @@ OUTSIDE = (OSError, PayloadError, RecordError, RetrievalError)
 """Errors that neither scheme nor protocol can cause, like those of hosted models; all others count as wrong answers."""
 HumanReply = Callable[[JSON], Reply]
 """A callback that replies to an `interrupt`: in an agent's place (nodes.people), or with an approval (approve)."""
-ROLES = {"human": "user", "ai": "assistant"}
-"""Names of roles as we record them, by LangChain's."""
 
 
 class LiveDiscussion:
@@ -50,7 +48,7 @@ class LiveDiscussion:
         """Take `Settings.names()` as `agents`; `person` replies when a human is asked."""
         self.record = run.records[key]
         self._run, self._key, self._observe, self._agents, self._person = run, key, observe, agents, person
-        self._steps, self._texts, self._shown = StepReader(), dict[str | None, str](), dict[Place, str]()
+        self._steps, self._shown, self._live = StepReader(), dict[Place, str](), False
         self._began, self._before = time.monotonic(), self.record.seconds
         self.repeats = bool(self.record.steps)
         """True until a step is taken that is not recorded; the state before it is from a file, so it is checked."""
@@ -72,15 +70,15 @@ class LiveDiscussion:
             Exception: whatever ended it; what was recorded before stays.
         """
         thread = f"{self._key[1]}/{self._key[0]}"
-        config: RunnableConfig = {
-            "configurable": {"thread_id": thread, DISCUSSION: (graph.builder, self)},
-            "callbacks": [Listener(self._hear_prompt)],
-        }
+        config: RunnableConfig = {"configurable": {"thread_id": thread, DISCUSSION: (graph.builder, self)}}
+        options: Keywords = {"context": {"seed": self.record.seed}, "output_keys": []}
+        options |= {"durability": "exit"} if graph.checkpointer else {}
+        self._live = live
         try:
-            await self._run_graph(graph, self.record.question, config, live=live)
+            await graph.ainvoke(self.record.question, config, **options)
             while graph.checkpointer and self.record.decision is None and (waiting := await _waiting(graph, config)):
                 reply = await self._replied(*waiting)
-                await self._run_graph(graph, Command(resume={waiting[1].id: reply}), config, live=live)
+                await graph.ainvoke(Command(resume={waiting[1].id: reply}), config, **options)
         except asyncio.CancelledError:
             if self.broken is None:
                 raise
@@ -95,17 +93,6 @@ class LiveDiscussion:
                 graph.checkpointer.delete_thread(thread)
         if self.broken is not None:
             raise self.broken
-
-    async def _run_graph(self, graph: Graph, start: Any, config: RunnableConfig, *, live: bool) -> None:
-        """Run the graph to the decision, or until a human must reply."""
-        options: Keywords = {"context": {"seed": self.record.seed}}
-        options |= {"durability": "exit"} if graph.checkpointer else {}
-        if not live:
-            await graph.ainvoke(start, config, output_keys=[], **options)
-            return
-        stream: Untyped = graph.astream(start, config, stream_mode="messages", **options)  # typed for other modes
-        async for chunk, about in stream:
-            self._speaks(chunk, about)
 
     async def _replied(self, step: str, request: Interrupt) -> Reply:
         """Return the recorded reply to a human's request, or ask for one and record it."""
@@ -150,35 +137,25 @@ class LiveDiscussion:
         self._run.fail(self._key, line, self.seconds, outside=outside)
         return line
 
-    def _hear_prompt(self, place: Place, turns: list[tuple[str, str]]) -> None:
-        """Record a prompt on the loop, where all lines are written; a sync client of a model has a thread."""
-        if is_ours():
-            self._record_prompt(place, turns)
-            return
-
-        async def record() -> None:
-            self._record_prompt(place, turns)
-
-        wait(record())
-
-    def _record_prompt(self, place: Place, turns: list[tuple[str, str]]) -> None:
-        if self._is_over:  # a call that began as the run stopped
-            return
-        line = self._run.add({"line": "asked", "of": self._key, **place._asdict(), "turns": turns})
+    def ask(self, place: Place, turns: Sequence[tuple[str, str]], heard: Sequence[Heard]) -> None:
+        """Record that an agent is asked: the place of its message, its prompt, and the messages of others in it."""
+        line = self._run.add({"line": "asked", "of": self._key, **place._asdict(), "turns": turns, "heard": heard})
         assert isinstance(line, AskedLine), "its type"
         self._observe(self.record, line)
 
-    def _speaks(self, chunk: Any, about: dict[str, Any]) -> None:  # Any: a message or a piece, as LangGraph streams it
-        if "agent" not in about:
-            return
-        # A chunk extends the text so far; a whole message replaces it.
-        before = self._texts.get(chunk.id, "") if isinstance(chunk, AIMessageChunk) else ""
-        self._texts[chunk.id] = before + chunk.text
-        place = Place(**{name: about[name] for name in Place._fields})
-        order = self._agents.index(place.agent) if place.agent in self._agents else len(self._agents)
-        said = Message(**place._asdict(), text=self._texts[chunk.id], order=order, asked=about.get("asked", ""))
-        if all(message.place != place for message in self.record.messages):
-            self._show(said)
+    def grows(self, ask: Ask) -> Grew | None:
+        """Return a function that takes the text of a reply so far, from any thread; None if nobody watches."""
+        order = self._agents.index(ask.place.agent) if ask.place.agent in self._agents else len(self._agents)
+        loop = asyncio.get_running_loop()
+
+        def show(text: str) -> None:
+            if not self._is_over and all(message.place != ask.place for message in self.record.messages):
+                self._show(Message(**ask.place._asdict(), text=text, order=order, asked=ask.asked))
+
+        def grew(text: str) -> None:
+            loop.call_soon_threadsafe(show, text)
+
+        return grew if self._live else None
 
     def _show(self, said: Message) -> None:
         self._shown[said.place] = said.text
@@ -220,25 +197,6 @@ class StepReader:
         if "decision" in update:
             events.append({"event": "decided", "decision": update["decision"]})
         return events
-
-
-class Listener(BaseCallbackHandler):
-    """A callback handler that reports the prompts of all chat models, including those given in code."""
-
-    raise_error = True  # a full disk is noticed here first
-    run_inline = True  # otherwise an async run might report a call after its reply
-    ignore_chain = ignore_llm = True  # these events are many
-
-    def __init__(self, report: Callable[[Place, list[tuple[str, str]]], None]) -> None:
-        self._report = report
-
-    # Any: as LangChain has it
-    def on_chat_model_start(self, serialized: Any, messages: list[list[BaseMessage]], **options: Any) -> None:
-        """Report the place and the turns of a call whose metadata has a place; a model itself makes other calls."""
-        about = options.get("metadata") or {}
-        if all(name in about for name in Place._fields):
-            turns = [(ROLES.get(message.type, message.type), str(message.text)) for message in messages[0]]
-            self._report(Place(**{name: about[name] for name in Place._fields}), turns)
 
 
 async def _waiting(graph: Graph, config: RunnableConfig) -> tuple[str, Interrupt] | None:

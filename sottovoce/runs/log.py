@@ -43,12 +43,14 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
+from sottovoce.agents.ask import CUT
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import DIGEST
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError
 from sottovoce.core.validation import first_wrong
+from sottovoce.nodes.hearing import Heard
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.retrievers.pool import Origin
@@ -132,7 +134,10 @@ def _message(said: _Said) -> Message:
             raise PydanticCustomError("payload", digits)
         if not all(0 <= number <= MAX_COUNT for number in (ref.tokens, ref.nbytes, ref.hidden or 0, *ref.layers)):
             raise PydanticCustomError("payload", "its payload's sizes should be numbers from 0 on")
-    return Message(**{name: value for name, value in vars(said).items() if name != "event"})
+    values = {name: value for name, value in vars(said).items() if name != "event"}
+    if said.cut and not said.ended:  # of an older version
+        values["ended"] = "limit" if CUT in said.notes else "stopped"
+    return Message(**values)
 
 
 class Count(_Placed):
@@ -175,7 +180,7 @@ class Decided(BaseModel):
 
 
 class Asked(_Placed):
-    """An agent was asked to speak; all fields but the last are the place of its message. It has a line of its own."""
+    """An agent was asked to speak: the place of its message, and its prompt. It has a line of its own."""
 
     turn: int
     agent: str
@@ -183,6 +188,8 @@ class Asked(_Placed):
     attempt: int
     turns: list[tuple[str, str]]
     """Role and text of each turn; heard messages appear as words, whatever they carried."""
+    heard: list[Heard] | None = None
+    """The messages of others in the prompt; None in logs of older versions."""
 
     @property
     def place(self) -> Place:

@@ -179,7 +179,9 @@ class DiscussionRecord(BaseModel):
             measures={
                 **(decision.get("measures", {}) if decision else {}),
                 **(answer_measures(self.question, decision) if decision else {}),
-                **payload_measures(self.messages, escalates=self.settings.get("escalate", "never") != "never"),
+                **payload_measures(
+                    self.messages, self.prompts, escalates=self.settings.get("escalate", "never") != "never"
+                ),
                 **({THOUGHTS: None if cost.uncounted else cost.tokens_thoughts} if cost.tokens_thoughts else {}),
                 **({MONEY: self.money} if self.prices else {}),
                 **retrieval(self.question, self.messages),

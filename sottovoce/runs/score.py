@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from langchain_core.runnables import RunnableConfig
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import Message, Place
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.event_loop import wait
 from sottovoce.core.trust import NO_TRUST, Trust
@@ -68,6 +68,10 @@ class Reading:
         line = check(encoded(self._reader.line(self.steps[step].of, step, self.steps[step].seconds, update)))
         assert isinstance(line, StepLine), "its type"
         self._read_lines[step] = line
+
+    def ask(self, place: Place, *prompt: object) -> None:
+        """Refuse a call: only recorded replies are read."""
+        raise _OtherStep(f"another reply would be asked for: that of {place}")
 
     def line(self, line: Line) -> Line:
         """Return a line of the log as this version reads it."""

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage
 
 from sottovoce.agents import chat_model
 from sottovoce.agents.ask import CUT, EMPTY, REFUSAL, STOPPED, THOUGHTS_ALONE, Ask
-from sottovoce.agents.convert import ABSURD, MOST_TEXT, TOO_LONG, from_langchain, until, why_cut
+from sottovoce.agents.convert import ABSURD, MOST_TEXT, TOO_LONG, Ending, ending_of, from_langchain, until
 from sottovoce.agents.hosted import failure, hosted, passes
 from sottovoce.agents.parameters import UNNAMED, Refused
 from sottovoce.channels.message import Message, Turn
@@ -150,14 +150,19 @@ def stopped(reason: str) -> str:
     ],
 )
 def test_a_reply_is_whole_only_if_its_server_says_so(about: dict[str, Any], note: str | None) -> None:
-    assert why_cut(about) == note
+    ending = ending_of(about)
+    assert (ending and ending.note) == note
 
     message = from_langchain(AIMessage("Answer: 4", response_metadata=about), ASK)
-    assert (message.cut, message.notes) == (bool(note), (note,) if note else ())
+    assert (message.cut, message.ended, message.notes) == (
+        bool(note),
+        ending.why if ending else "",
+        (note,) if note else (),
+    )
 
 
 def test_a_call_of_a_tool_ends_a_reply_only_if_it_was_asked_for() -> None:
-    assert why_cut({"stop_reason": "tool_use"}, tools=True) == "" != why_cut({"stop_reason": "tool_use"})
+    assert ending_of({"stop_reason": "tool_use"}, tools=True) == Ending() != ending_of({"stop_reason": "tool_use"})
 
 
 @each_row("streaming", [(False,), (True,)])
@@ -317,7 +322,7 @@ def test_a_long_reply_is_cut_at_a_bound(server: Server) -> None:
 
     message = asked()
 
-    assert (len(message.text), message.cut, message.notes) == (MOST_TEXT, True, (TOO_LONG,))
+    assert (len(message.text), message.cut, message.notes) == (MOST_TEXT, True, (TOO_LONG.note,))
 
 
 def test_a_body_without_end_is_given_up(server: Server) -> None:

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.callbacks import BaseCallbackHandler
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from sottovoce.channels.message import Message, Place
-from sottovoce.runs.discussion import Listener
+from sottovoce.channels.message import Message
 from tests.database import Server, open_saver
 from tests.warm import PROCESSES
 
@@ -31,11 +31,14 @@ def discuss(folder: Path, saver: str, thread: str) -> None:
     """The application, with a file that gets a line for each call of a model, and at last the decision."""
     calls = os.open(folder / "calls", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def asked(place: Place, turns: object) -> None:
-        os.write(calls, f"{json.dumps([place.agent, place.round])}\n".encode())
+    class Calls(BaseCallbackHandler):
+        raise_error = run_inline = True
+
+        def on_chat_model_start(self, *call: object, metadata: Any = None, **more: object) -> None:
+            os.write(calls, f"{json.dumps([metadata['agent'], metadata['round']])}\n".encode())
 
     application = runpy.run_path(str(EXAMPLE))
-    told = {"callbacks": [Listener(asked)]}
+    told = {"callbacks": [Calls()]}
     decision = application["discuss"](QUESTION, thread, saver, str(folder / "payloads"), **told)
     (folder / "decision").write_text(json.dumps(decision))
 

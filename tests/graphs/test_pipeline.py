@@ -19,6 +19,8 @@ from sottovoce.nodes.context import Models
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import KEPT, Once, State, board, built, heard, held, lonely
+from tests.runs.single import Task, run_one
+from tests.runs.support import QUESTION
 from tests.tables import each_row, some
 
 STAGES = {"planner": ["Times first."], "critic": ["And then?"], "refiner": ["Times, plus, minus."]}
@@ -116,11 +118,13 @@ def test_the_summariser_waits_for_a_specialist_that_is_asked_again() -> None:
 
 def test_a_muted_refiner_hides_nothing_of_those_before_it(store: PayloadStore) -> None:
     model, once = lonely("kv", store, options={"carry": "prompt"}), Once("mute", "refiner")
-    graph = scheme("pipeline").create(Pipeline(), models=model, watch=once, store=store).compile()
-    said = {(each.agent, each.attempt): each for each in board(held(graph))}
+    record = run_one(Task("pipeline", Pipeline(), QUESTION, models=model, watch=once), store)
+    said = {(each.agent, each.attempt): each for each in record.messages}
+    heard = {prompt.agent: prompt.heard or [] for prompt in record.prompts}
 
     assert said["refiner", 1].notes == ("muted",) and said["critic", 0].payload is not None
-    assert (said["judge", 0].stats["heard"], said["judge", 0].stats["heard_latent"]) == (2, 1)  # "(nothing)", critic
+    forms = {each["place"].agent: each["form"] for each in heard["judge"]}
+    assert forms == {"critic": "payload", "refiner": "words"}  # "(nothing)"
 
 
 @pytest.mark.parametrize("protocol", some(PROTOCOLS.names(), "cipher", "kv"))

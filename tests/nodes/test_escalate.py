@@ -13,7 +13,7 @@ from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.hearing import check_escalation, escalated, hearing
+from sottovoce.nodes.hearing import check_escalation, escalated, heard_in, notes_on
 from sottovoce.nodes.state import Discussion
 from sottovoce.prompts.render import Prompts
 
@@ -85,13 +85,27 @@ def test_who_heard_whom_how_is_noted_with_the_reply() -> None:
     )
     ask, reader = Ask("revise", (Turn("user", heard),)), cast(LocalModel, Reader())
 
-    notes, numbers = hearing(run(escalate="disagreement"), "agent_1", reader, ask)
+    found = heard_in(run(), "agent_1", reader, ask)
 
-    assert notes == ("heard agent_2 by sde", "heard agent_3 in words")
-    assert numbers == {"heard": 2, "heard_latent": 1, "heard_bytes": 512 + len("3")}
-    in_words = {"heard": 2, "heard_latent": 0, "heard_bytes": len(ONE.text) + len("3")}
-    assert hearing(run(), "agent_1", None, ask) == ((), in_words)
-    assert hearing(run(control="own"), "agent_1", reader, ask) == ((), dict.fromkeys(in_words, 0))
+    told = [(each["place"].agent, each["form"], each["new"], each["nbytes"]) for each in found]
+    assert told == [
+        ("agent_2", "payload", True, 512),
+        ("agent_3", "words", True, len("3")),
+        ("agent_2", "payload", False, 512),
+    ]
+    assert notes_on(run(escalate="disagreement"), found) == ("heard agent_2 by sde", "heard agent_3 in words")
+    assert notes_on(run(), found) == ()
+    assert {each["form"] for each in heard_in(run(), "agent_1", None, ask)} == {"words"}
+    assert heard_in(run(control="own"), "agent_1", reader, ask) == []
+
+
+def test_a_part_and_another_payload_under_a_probe_are_heard_as_such() -> None:
+    refs = MessageRef(ONE, spans=((0, 3),)), MessageRef(OTHER, chance="7")
+    ask = Ask("revise", (Turn("user", refs),))
+
+    found = heard_in(run(), "agent_1", cast(LocalModel, Reader()), ask)
+
+    assert [(each["form"], each["part"]) for each in found] == [("payload", True), ("replaced", False)]
 
 
 def test_escalation_that_means_nothing_is_refused_in_one_line() -> None:

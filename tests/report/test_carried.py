@@ -31,8 +31,9 @@ def scripted(folder: Path, right: list[bool], carry: float = 0) -> Run:
     record = held(REPLIES, folder / "payloads").model_copy(update={"cost": Cost()})
     counts = {"tokens_in": 10.0, "tokens_reused": 4.0, "tokens_out": 3.0, "thoughts": 5.0}
     for i, message in enumerate(record.messages):
-        size = {"heard_bytes": carry * message.stats["heard"]} if carry else {}
-        record.messages[i] = replace(message, stats={**message.stats, **counts, **size})
+        record.messages[i] = replace(message, stats={**message.stats, **counts})
+    for prompt in record.prompts if carry else ():
+        prompt.heard = [{**each, "nbytes": carry} for each in prompt.heard or []]
     for question, is_right in zip(asked, right, strict=True):
         decision: Any = {**(record.decision or {}), "score": float(is_right)}
         run.records[(str(question["id"]), 0)] = record.model_copy(update={"question": question, "decision": decision})
@@ -42,13 +43,13 @@ def scripted(folder: Path, right: list[bool], carry: float = 0) -> Run:
 def test_bytes_are_those_of_messages_that_somebody_heard(tmp_path: Path) -> None:
     """Under a control the size of what was made stood there, and a second attempt would have counted again."""
     told = held(REPLIES, tmp_path)  # the last round is heard by nobody
-    again = [replace(message, attempt=1) for message in told.messages if message.round]
+    again = [prompt.model_copy(update={"attempt": 1}) for prompt in told.prompts if prompt.round]
 
-    assert hearings(told.messages) == hearings([*told.messages, *again]) == (2, 0, sum(WORDS))
+    assert hearings(told.prompts) == hearings([*told.prompts, *again]) == (2, 0, sum(WORDS))
     for control in ("own", "empty", "filler"):
-        assert hearings(held(REPLIES, tmp_path, control=control).messages) == (0, 0, 0)
-    assert hearings(held({"agent_1": ["The answer is 29."]}, tmp_path).messages) == (0, 0, 0)
-    assert hearings([replace(message, stats={}) for message in told.messages]) is None  # of an older version
+        assert hearings(held(REPLIES, tmp_path, control=control).prompts) == (0, 0, 0)
+    assert hearings(held({"agent_1": ["The answer is 29."]}, tmp_path).prompts) == (0, 0, 0)
+    assert hearings([each.model_copy(update={"heard": None}) for each in told.prompts]) is None  # of an older version
 
 
 def test_a_gain_is_counted_above_the_floor_of_its_point_by_number_and_kilobyte(tmp_path: Path) -> None:

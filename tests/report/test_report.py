@@ -17,16 +17,15 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError
 from sottovoce.models import load
-from sottovoce.report import viewer
+from sottovoce.report import describe, viewer
 from sottovoce.report.comparison import Gathered, comparison_of, gathered, tables
-from sottovoce.report.hearing_edges import hearing_edges
 from sottovoce.report.plots import plots
 from sottovoce.report.report import report
 from sottovoce.report.viewer import Tensors, Words, items
 from sottovoce.runs.run import Run
 from sottovoce.runs.run_directory import find_run
 from tests.report.reported import HOSTILE, cipher, scripted, unfinished, withheld
-from tests.runs.support import carrying
+from tests.runs.support import carrying, held
 
 
 @pytest.fixture(scope="module")
@@ -161,19 +160,30 @@ def test_what_was_withheld_stands_before_what_replaced_it_with_the_score_of_the_
     assert found[at + 2]["text"] == run.only.messages[-1].text and "mark" not in found[at + 2]
 
 
-def test_a_message_was_heard_where_a_later_prompt_of_another_agent_has_its_words(tmp_path: Path) -> None:
+def test_a_message_was_heard_where_the_log_says_so_and_in_that_form(tmp_path: Path) -> None:
     record = scripted(tmp_path).only
 
-    for carried, form in ((1, "cipher: "), (0, "words")):
-        stats = {"heard": 1, "heard_latent": carried}
-        record.messages = [replace(message, stats=stats) for message in record.messages]
-        edges = hearing_edges(record)
+    for form, part, told in (
+        ("words", False, "words"),
+        ("payload", False, "cipher: "),
+        ("replaced", True, "a part of it: cipher: "),
+    ):
+        for prompt in record.prompts:
+            prompt.heard = [{**each, "form": form, "part": part} for each in prompt.heard or []]  # type: ignore[typeddict-item]  # of the cases
+        edges = describe.edges(record)
 
         said = [(each.message.agent, each.message.round, each.before.agent, each.before.round) for each in edges]
         assert said == [("agent_2", 0, "agent_1", 1), ("agent_1", 0, "agent_2", 1)]
-        assert all(each.form.startswith(form) for each in edges)
-    record.settings = {**record.settings, "control": "empty"}
-    assert hearing_edges(record) == []
+        assert all(each.form.startswith(told) for each in edges)
+    assert all(each.form.endswith(", replaced by a probe's") for each in edges)
+
+
+def test_nobody_hears_anybody_whose_messages_a_control_replaces(tmp_path: Path) -> None:
+    """The number of another agent's answer may stand in the question, which a search for words took for hearing."""
+    record = held({"agent_1": ["2", "2"], "agent_2": ["2", "2"]}, tmp_path, control="empty")
+
+    assert len(record.prompts) == 4 and describe.edges(record) == []
+    assert describe.edges(held({"agent_1": ["2", "2"], "agent_2": ["2", "2"]}, tmp_path)) != []
 
 
 def test_cards_hold_the_head_of_the_log_and_its_digest(spoken: Run) -> None:
