@@ -20,6 +20,7 @@ from sottovoce.retrievers.pool import Evidence, Origin, Pool
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
+    from langchain_core.runnables import Runnable
 
     from sottovoce.nodes.context import RunContext
     from sottovoce.retrievers import Passage as Piece
@@ -191,7 +192,7 @@ class Articles:
 class FoundPassages:
     """A library whose pages are the best passages of a search (SDE's world), with the documents of the last search."""
 
-    def __init__(self, retriever: PassageRetriever) -> None:
+    def __init__(self, retriever: Runnable[str, list[Document]]) -> None:
         self.documents: list[Document] = []
         self._retriever = retriever
 
@@ -220,34 +221,33 @@ def library_of(run: RunContext[Any], question: Question) -> Library:
     return run.once(settings.library, lambda: _by_title(settings.library))
 
 
-def retriever_of(run: RunContext[Any], question: Question, spec: str) -> PassageRetriever:
+def retriever_of(run: RunContext[Any], question: Question, spec: str) -> Runnable[str, list[Document]]:
     """Return a retriever by name, or of the question's documents, with the run's reranker and filter.
 
     Raises:
         UsageError: it cannot be opened, or the question has no documents.
     """
-    from sottovoce.retrievers import (
-        PassageRetriever,  # late: it brings LangChain's retrievers
-        open_searcher,  # late: it may bring index libraries
-    )
+    from sottovoce.retrievers import open_retriever  # late: it may bring index libraries
 
     # Libraries use the plain name as key.
-    searcher = index_of(question) if spec == DOCUMENTS else run.once(f"retriever {spec}", lambda: open_searcher(spec))
+    retriever: PassageRetriever = (
+        index_of(question) if spec == DOCUMENTS else run.once(f"retriever {spec}", lambda: open_retriever(spec))
+    )
     if (rerank := run.settings.rerank) is not None:
         from sottovoce.retrievers.encoders import Reranked, open_reranker  # late: transformers
 
-        searcher = Reranked(searcher, run.once(f"reranker {rerank}", lambda: open_reranker(rerank)))
-    return PassageRetriever(searcher=searcher, filter=dict(run.settings.filter))
+        retriever = Reranked(retriever, run.once(f"reranker {rerank}", lambda: open_reranker(rerank)))
+    return retriever.bind(filter=run.settings.filter)
 
 
 def _by_title(spec: str) -> Library:
     if spec == ENCYCLOPEDIA:
         return encyclopedia()
-    from sottovoce.retrievers import open_searcher  # late: it may bring index libraries
+    from sottovoce.retrievers import open_retriever  # late: it may bring index libraries
 
-    searcher = open_searcher(spec)
-    if isinstance(searcher, Wiki):
-        return Articles(searcher)
+    retriever = open_retriever(spec)
+    if isinstance(retriever, Wiki):
+        return Articles(retriever)
     raise UsageError(f"library {spec!r} finds passages, not pages by title; add --search passages")
 
 

@@ -1,8 +1,8 @@
 """Retrieval of passages that match a question, from indexes on disk and from services, and the retrievers by name.
 
 `RETRIEVERS.register` adds a retriever, as does an entry point of "sottovoce.retrievers". An entry is a function that
-takes the part after the colon of `bm25:path/to/index` (empty without a colon) and returns a `Searcher`, or it is a
-LangChain retriever or vector store. Importing this package loads no index library, torch, Java or LangChain: each is
+takes the part after the colon of `bm25:path/to/index` (empty without a colon) and returns a LangChain retriever or
+vector store, or it is one. Importing this package loads no index library, torch, Java or LangChain: each is
 loaded when needed.
 """
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.registry import Registry
-from sottovoce.retrievers.passage import DEFAULT_K, Hit, Passage, Searcher
+from sottovoce.retrievers.passage import DEFAULT_K, Hit, Passage
 
 if TYPE_CHECKING:
     from sottovoce.retrievers.retriever import PassageRetriever
 
-__all__ = ["Hit", "Passage", "PassageRetriever", "Searcher", "open_retriever"]
+__all__ = ["Hit", "Passage", "PassageRetriever", "open_retriever"]
 
 RETRIEVERS: Registry[Untyped] = Registry(
     "retriever",
@@ -35,7 +35,7 @@ RETRIEVERS: Registry[Untyped] = Registry(
 )
 
 register_retriever = RETRIEVERS.register
-"""Register a function that opens a searcher under a name."""
+"""Register a function that opens a retriever, or a LangChain retriever or vector store, under a name."""
 
 
 class About(NamedTuple):
@@ -72,34 +72,28 @@ def described() -> list[About]:
     return [*ABOUT.values(), IN_PYTHON, *(About(name, "") for name in RETRIEVERS if name not in ABOUT)]
 
 
-def open_retriever(spec: Any, k: int = DEFAULT_K) -> PassageRetriever:  # Any: a string, or see `open_searcher`
-    """Return the retriever for `NAME` or `NAME:WHERE`, e.g. `bm25:indexes/wiki` or `google`, or for an object.
+def open_retriever(spec: Untyped, k: int = DEFAULT_K) -> PassageRetriever:
+    """Return the retriever for `NAME` or `NAME:WHERE`, e.g. `bm25:indexes/wiki` or `google`.
+
+    `spec` may also be a LangChain retriever or vector store, or the dotted name of one, `package.module:attribute`.
+    The latter imports that module: only the person who starts the process may give it.
 
     Raises:
         UsageError: no retriever has this name, its extra is not installed, or there is no such index.
     """
-    from sottovoce.retrievers.retriever import PassageRetriever  # imported late: it loads LangChain
+    from sottovoce.retrievers.retriever import DOTTED, imported, retriever_over  # imported late: it loads LangChain
 
-    return PassageRetriever(searcher=open_searcher(spec), k=k)
-
-
-def open_searcher(source: Untyped) -> Searcher:
-    """Return the searcher of a retriever, given as for `open_retriever`, or as a LangChain retriever or vector store.
-
-    A dotted name, `package.module:attribute`, imports that module: only the person who starts the process may give it.
-
-    Raises:
-        UsageError: as for `open_retriever`.
-    """
-    from sottovoce.retrievers.retriever import DOTTED, imported, searcher_of  # imported late: it loads LangChain
-
-    if not isinstance(source, str):
-        return searcher_of(source, "retriever")
-    name, _, where = source.partition(":")
-    if name not in RETRIEVERS and "." in name and DOTTED.fullmatch(source):
-        return searcher_of(imported(source, "a retriever"), source)
-    thing = RETRIEVERS[name]
-    return searcher_of(thing(where) if callable(thing) else thing, name)
+    source, thing = "retriever", spec
+    if isinstance(spec, str):
+        source, _, where = spec.partition(":")
+        if source not in RETRIEVERS and "." in source and DOTTED.fullmatch(spec):
+            source, thing = spec, imported(spec, "a retriever")
+        else:
+            entry = RETRIEVERS[source]
+            thing = entry(where) if callable(entry) else entry
+    retriever = retriever_over(thing, source).model_copy()
+    retriever.k = k
+    return retriever
 
 
 def __getattr__(name: str) -> Any:  # Any: a class

@@ -14,7 +14,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -25,7 +24,8 @@ from sottovoce.core.errors import CorpusError, UsageError, nearest
 from sottovoce.core.text import folded
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.index import AGAIN, PassageStore, index_folder, read_index
-from sottovoce.retrievers.passage import Hit, Passage
+from sottovoce.retrievers.passage import HAN, RUN, UNSPACED, Hit, Passage, spaced
+from sottovoce.retrievers.retriever import PassageRetriever
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,10 +36,7 @@ FOLDER = "bm25"
 """Subdirectory of an index with the files of bm25s."""
 WORD = r"\b(?!s\b)\w+(?:(?:['’](?!s\b)|(?<=\d)[.,](?=\d))\w+)*"
 """A word or number; a possessive s is none."""
-HAN = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-UNSPACED = f"{HAN}\u0e00-\u0eff\u0f40-\u0fbc\u1000-\u109f\u1780-\u17d3\u3041-\u3096\u30a1-\u30ff\uac00-\ud7a3"
-"""Thai, Lao, Tibetan, Burmese, Khmer, kana; and Hangul, which has spaces, but attaches particles to its words."""
-RUN, SINGLE = re.compile(f"[{UNSPACED}]+"), re.compile(f"[{HAN}]")
+SINGLE = re.compile(f"[{HAN}]")
 NONE = "none"
 ENGLISH = ("porter", "english", "lovins", NONE)
 """Stemmers to which accents are foreign: their words are folded before; those of other languages use accents."""
@@ -84,25 +81,25 @@ class BM25Settings(Checked):
         )
 
 
-def spaced(text: str) -> str:
-    """Return a text in which runs without spaces are written as pairs of characters."""
-    return RUN.sub(lambda run: f" {' '.join(map(''.join, pairwise(run[0]))) or run[0]} ", text)
-
-
 def _with_single(text: str) -> str:
     """Return a text with its runs as pairs, and the Chinese characters within runs one by one at its end."""
     runs = [run for run in RUN.findall(text) if len(run) > 1]
     return " ".join([spaced(text), *SINGLE.findall(" ".join(runs))])
 
 
-class BM25Index:
-    """A `Searcher` that ranks passages by BM25; it never returns passages that share no term with the query."""
+class BM25Index(PassageRetriever):
+    """A retriever that ranks passages by BM25; it never returns passages that share no term with the query."""
+
+    _settings: BM25Settings
+    _scores: Any
+    _passages: Sequence[Passage] | PassageStore
 
     def __init__(
         self, scores: Any, passages: Sequence[Passage] | PassageStore, settings: BM25Settings, source: str
     ) -> None:
         """Take the parts of an index; use `build` or `open` instead."""
-        self._scores, self._passages, self.settings, self.source = scores, passages, settings, source
+        super().__init__(source=source)
+        self._scores, self._passages, self._settings = scores, passages, settings
 
     @classmethod
     def build(cls, passages: Iterable[Passage], settings: BM25Settings | None = None, source: str = "corpus") -> Self:
@@ -131,7 +128,7 @@ class BM25Index:
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the best `k` passages; ties go to the passage that comes first in the corpus."""
-        known = self._scores.get_tokens_ids(self.settings.terms([query], numbered=False)[0])
+        known = self._scores.get_tokens_ids(self._settings.terms([query], numbered=False)[0])
         if not known:
             return []
         scores = self._scores.get_scores_from_ids(known)

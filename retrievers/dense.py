@@ -7,7 +7,7 @@ Passages are encoded in shards that survive a kill.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -15,11 +15,11 @@ from langchain_core.embeddings import Embeddings
 
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import CorpusError, RetrievalError, UsageError, first_line
-from sottovoce.core.files import text_of
 from sottovoce.core.validation import Checked
 from sottovoce.retrievers.encoders import DEFAULT, SentenceEncoder
 from sottovoce.retrievers.index import AGAIN, PassageStore, index_folder, read_index
 from sottovoce.retrievers.passage import Hit, Passage
+from sottovoce.retrievers.retriever import PassageRetriever
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,18 +56,21 @@ class QueryEncoder(Protocol):
         """Return the vector of a query."""
 
 
-class Rows(Protocol):
-    """Passages by their row in an index."""
-
-    def __getitem__(self, row: int, /) -> Passage: ...
+PassageAt = Callable[[int], Passage]
+"""Function that returns the passage in a row of an index."""
 
 
-class DenseIndex:
-    """A `Searcher` over vectors."""
+class DenseIndex(PassageRetriever):
+    """A retriever by vectors."""
 
-    def __init__(self, vectors: Any, rows: Rows, encoder: QueryEncoder, source: str) -> None:
+    _vectors: Any
+    _passage_at: PassageAt
+    _encoder: QueryEncoder
+
+    def __init__(self, vectors: Any, passage_at: PassageAt, encoder: QueryEncoder, source: str) -> None:
         """Take a faiss.Index by inner product and its passages; use `build` or `open` instead."""
-        self._vectors, self._rows, self._encoder, self.source = vectors, rows, encoder, source
+        super().__init__(source=source)
+        self._vectors, self._passage_at, self._encoder = vectors, passage_at, encoder
 
     @classmethod
     def build(cls, passages: Iterable[Passage], encoder: Embeddings, source: str = "corpus") -> Self:
@@ -78,7 +81,7 @@ class DenseIndex:
             UsageError: FAISS is not installed.
         """
         rows = list(passages)
-        return cls(flat([embedded(rows, encoder)] if rows else []), rows, encoder, source)
+        return cls(flat([embedded(rows, encoder)] if rows else []), rows.__getitem__, encoder, source)
 
     @classmethod
     def open(cls, folder: Path, encoder: QueryEncoder | None = None, source: str = "corpus") -> Self:
@@ -94,10 +97,10 @@ class DenseIndex:
         passages, settings = read_index(folder, NAME, DenseSettings)
         vectors, encoder = mapped(folder), encoder or settings.loaded()
         check_fit(folder, vectors, len(passages), encoder)
-        return cls(vectors, passages, encoder, source)
+        return cls(vectors, passages.__getitem__, encoder, source)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the `k` passages with the largest inner products; ties go to the lower row. Errors: see `Searcher`."""
+        """Return the `k` passages with the largest inner products; ties go to the lower row."""
         import numpy as np
 
         if k < 1:
@@ -113,7 +116,7 @@ class DenseIndex:
             if asked == self._vectors.ntotal or rows[-1] < 0 or scores[k - 1] > scores[-1]:
                 break
         ranked = sorted((-float(score), int(row)) for score, row in zip(scores, rows, strict=True) if row >= 0)
-        return [Hit(self._rows[row], -score) for score, row in ranked[:k]]
+        return [Hit(self._passage_at(row), -score) for score, row in ranked[:k]]
 
 
 def open_dense(where: str) -> DenseIndex:
@@ -128,14 +131,6 @@ def check_fit(folder: Path, vectors: Any, passages: int, encoder: QueryEncoder) 
         raise CorpusError(f"index {str(folder)!r} has {vectors.ntotal} vectors and {passages} passages")
     if (length := len(encoder.embed_query(PROBE))) != vectors.d:
         raise CorpusError(f"index {str(folder)!r} has vectors of {vectors.d} numbers, but the encoder's have {length}")
-
-
-def lines_of(file: Path) -> list[str]:
-    """Return the lines of a file of an index."""
-    try:
-        return text_of(file).splitlines()
-    except (OSError, ValueError) as error:
-        raise CorpusError(f"{str(file)!r} cannot be read: {error}; {AGAIN}") from error
 
 
 def embedded(passages: Sequence[Passage], encoder: Embeddings) -> Vectors:

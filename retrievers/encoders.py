@@ -19,8 +19,8 @@ from langchain_core.embeddings import Embeddings
 
 from sottovoce.core.any_types import Keywords, Unimported, Untyped
 from sottovoce.core.errors import CorpusError, ModelError, RetrievalError, UsageError, first_line
-from sottovoce.retrievers.passage import Filter, Hit, Searcher, search
-from sottovoce.retrievers.retriever import DOTTED, call_factory, imported
+from sottovoce.retrievers.passage import Filter, Hit
+from sottovoce.retrievers.retriever import DOTTED, PassageRetriever, imported, made_by
 
 DEFAULT = "minilm"
 LONGEST_QUESTION = 64
@@ -206,13 +206,17 @@ class Compressor:
         return [Hit(hit.passage, 1 / rank) for rank, hit in enumerate(reranked, 1)]
 
 
-class Reranked:
-    """A `Searcher` that reranks the first hits of another one."""
+class Reranked(PassageRetriever):
+    """A retriever that reranks the first hits of another one."""
 
-    def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = DEPTH) -> None:
-        """Take a searcher and a reranker; `depth` is the number of hits that are reranked, at least `k`."""
-        self.source = searcher.source
-        self._searcher, self._reranker, self._depth = searcher, reranker, depth
+    _retriever: PassageRetriever
+    _reranker: Reranker
+    _depth: int
+
+    def __init__(self, retriever: PassageRetriever, reranker: Reranker, depth: int = DEPTH) -> None:
+        """Take a retriever and a reranker; `depth` is the number of hits that are reranked, at least `k`."""
+        super().__init__(source=retriever.source)
+        self._retriever, self._reranker, self._depth = retriever, reranker, depth
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the best `k` by the reranker."""
@@ -220,7 +224,7 @@ class Reranked:
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
         """Return the best `k` by the reranker among hits that pass a filter."""
-        hits = search(self._searcher, query, max(k, self._depth), filter)
+        hits = self._retriever.hits(query, max(k, self._depth), filter)
         return self._reranker.rerank(query, hits)[:k] if hits else []
 
 
@@ -234,7 +238,7 @@ def open_reranker(spec: str) -> Reranker:
         return CrossEncoder(spec)
     thing: Any = imported(spec, "a reranker")
     if callable(thing) and not hasattr(thing, "rerank"):
-        thing = call_factory(thing, spec, "rerank")
+        thing = made_by(thing, spec)
     if isinstance(thing, BaseDocumentCompressor):
         return Compressor(thing, spec)
     if not hasattr(thing, "rerank"):

@@ -22,6 +22,7 @@ from sottovoce.core.any_types import JSON, Untyped
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.core.files import check_owner
 from sottovoce.retrievers.passage import Hit, Passage
+from sottovoce.retrievers.retriever import PassageRetriever
 from sottovoce.retrievers.service import Patience, Trouble, answer, words
 
 if TYPE_CHECKING:
@@ -33,10 +34,13 @@ NOTHING = "hasn't returned any results"
 SPENT = "run out of searches"
 
 
-class Google:
-    """A `Searcher` that returns a Google search's organic results in order, without those that have no snippet."""
+class Google(PassageRetriever):
+    """A retriever of a Google search's organic results in their order, without those that have no snippet."""
 
-    source = "google"
+    _key: SecretStr | None
+    _saved: Path | None
+    _backend: str
+    _patience: Patience
 
     def __init__(
         self,
@@ -51,6 +55,7 @@ class Google:
         Raises:
             UsageError: there is neither a key nor a directory of saved searches.
         """
+        super().__init__(source="google")
         self._key = SecretStr(key.strip()) if isinstance(key, str) else key
         self._saved = saved
         self._backend, self._patience = backend, patience or Patience()
@@ -72,7 +77,7 @@ class Google:
         return hits[:k]
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a Google searcher may contain a key and cannot be pickled: create another one instead")
+        raise TypeError("a Google retriever may contain a key and cannot be pickled: create another one instead")
 
     def _ask(self, query: JSON) -> list[JSON]:
         key = self._secret()

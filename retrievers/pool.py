@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NotRequired
 from typing_extensions import TypedDict
 
 from sottovoce.core.any_types import JSON
-from sottovoce.retrievers.bm25 import UNSPACED, spaced
-from sottovoce.retrievers.passage import Value, key_of, plain
+from sottovoce.retrievers.passage import UNSPACED, Value, key_of, plain, spaced
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document

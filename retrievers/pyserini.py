@@ -17,7 +17,6 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -25,10 +24,12 @@ from typing import Any
 
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import CorpusError, RetrievalError, UsageError, command, first_line, nearest
-from sottovoce.retrievers.dense import DOCIDS, DenseIndex, check_fit, lines_of, mapped
+from sottovoce.core.files import text_of
+from sottovoce.retrievers.dense import DOCIDS, DenseIndex, check_fit, mapped
 from sottovoce.retrievers.encoders import DPRQuestions
-from sottovoce.retrievers.index import PassageStore, metadata_of
+from sottovoce.retrievers.index import AGAIN, PassageStore, metadata_of
 from sottovoce.retrievers.passage import Hit, Passage
+from sottovoce.retrievers.retriever import PassageRetriever
 
 INSTALL = "pip install 'sottovoce[pyserini]'"
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}"
@@ -37,8 +38,10 @@ MOST_TERMS = 2**31 - 1
 _JAVA = ThreadPoolExecutor(max_workers=1, thread_name_prefix="java")
 
 
-class LuceneIndex:
-    """A `Searcher` over pyserini's LuceneSearcher, with Anserini's BM25."""
+class LuceneIndex(PassageRetriever):
+    """A retriever over pyserini's LuceneSearcher, with Anserini's BM25."""
+
+    _searcher: Any
 
     def __init__(self, folder: Path, source: str) -> None:
         """Open an index of Anserini's with raw documents.
@@ -49,7 +52,8 @@ class LuceneIndex:
         """
         if not any(folder.glob("segments_*")):
             raise CorpusError(f"there is no Lucene index in {str(folder)!r}; expected one of Anserini's")
-        self.source, self._searcher = source, _JAVA.submit(_opened, folder).result()
+        super().__init__(source=source)
+        self._searcher = _JAVA.submit(_opened, folder).result()
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the best `k` passages; none for a query of stop words."""
@@ -178,19 +182,6 @@ def _prebuilt(name: str) -> tuple[dict[str, Untyped], Path | None]:
     return info, next((folder for folder in folders if folder.is_dir()), None)
 
 
-class PassagesByDocid:
-    """The passages of a FAISS index of pyserini by row, which are stored in one of our indexes."""
-
-    def __init__(self, docids: Sequence[str], passages: PassageStore) -> None:
-        """Take the docids of the index's rows, and the store of passages."""
-        self._docids, self._passages = docids, passages
-
-    def __getitem__(self, row: int) -> Passage:
-        if (passage := self._passages.find(docid := self._docids[row])) is None:
-            raise CorpusError(f"there is no passage {docid!r}: index and passages belong to different corpora")
-        return passage
-
-
 def open_dpr(where: str) -> DenseIndex:
     """Open a FAISS index of pyserini, a question encoder, and one of our indexes with the passages.
 
@@ -205,6 +196,16 @@ def open_dpr(where: str) -> DenseIndex:
             " e.g. dpr:wikipedia-dpr-100w,dpr-question_encoder-multiset-base,indexes/wiki"
         )
     folder, encoder, passages = paths[0], DPRQuestions(str(paths[1])), PassageStore(paths[2])
-    vectors, docids = mapped(folder), lines_of(folder / DOCIDS)
+    vectors, file = mapped(folder), folder / DOCIDS
+    try:
+        docids = text_of(file).splitlines()
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"{str(file)!r} cannot be read: {error}; {AGAIN}") from error
     check_fit(folder, vectors, len(docids), encoder)
-    return DenseIndex(vectors, PassagesByDocid(docids, passages), encoder, "dpr")
+
+    def passage_at(row: int) -> Passage:
+        if (passage := passages.find(docids[row])) is None:
+            raise CorpusError(f"there is no passage {docids[row]!r}: index and passages belong to different corpora")
+        return passage
+
+    return DenseIndex(vectors, passage_at, encoder, "dpr")

@@ -1,4 +1,4 @@
-"""The bridge to LangChain: a LangChain retriever over any searcher, and searchers over LangChain's objects.
+"""The base class of our retrievers, which are LangChain retrievers, and other packages' retrievers and vector stores.
 
 Any LangChain retriever or vector store can be used, as an object or by a dotted name. A dotted name,
 `package.module:attribute`, runs that module, so only the person who starts the process may give one.
@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import importlib
 import re
+from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import run_in_executor
-from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
-from typing_extensions import TypeIs
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import RetrievalError, UsageError, first_line
 from sottovoce.core.event_loop import wait
 from sottovoce.core.validation import first_wrong
-from sottovoce.retrievers.passage import DEFAULT_K, Filter, Filtered, Hit, Passage, Searcher, key_of, plain, search
+from sottovoce.retrievers.passage import DEFAULT_K, Filter, Hit, Passage, key_of, plain
 
-if TYPE_CHECKING:
-    from langchain_core.vectorstores import VectorStoreRetriever
+WIDER = 4
+"""Factor by which a search is widened when a filter leaves too few hits."""
+WIDEST = 100_000
+"""Largest number of hits that are checked against a filter."""
 
 
 class PassageRetriever(BaseRetriever):
-    """A retriever of a searcher's passages: `PassageRetriever(searcher=index).invoke("Who built the mill?", k=3)`.
+    """A LangChain retriever of passages: `index.invoke("Who built the mill?", k=3)`. A kind of it defines `search`.
 
     A document's `id` is `source:docid`; its content is the passage's text. Its metadata are plain Python values, as
     checkpoints require: `docid`, `title`, `url` (or None), `source`, `score` (see `Hit`), `rank` (1-based), `query`,
@@ -37,13 +39,14 @@ class PassageRetriever(BaseRetriever):
     unless a name clashes. A blank query finds nothing.
     """
 
-    searcher: Any = Field(
-        exclude=True, repr=False
-    )  # Any: a `Searcher`; pydantic cannot check a protocol with properties
+    model_config = ConfigDict(validate_assignment=True)
+
+    source: str
+    """Source to which the passages are attributed, e.g. `wikipedia`."""
     k: int = Field(default=DEFAULT_K, ge=1)
     """Maximum number of passages; `invoke(query, k=...)` overrides it for one query."""
     filter: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """Values that a passage must have in its metadata, or as docid, title or url; `invoke(query, filter=...)` wins."""
+    """Values that a passage must have in its metadata, or as docid, title or url; that of a query is added."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -52,6 +55,30 @@ class PassageRetriever(BaseRetriever):
             return build(values)
         except ValidationError as error:
             raise UsageError(first_wrong(error, cls.__name__)) from error
+
+    @abstractmethod
+    def search(self, query: str, k: int) -> list[Hit]:
+        """Return at most `k` hits for a query that is not blank, best first. Several threads may search at once.
+
+        Raises:
+            RetrievalError: The search failed.
+        """
+
+    def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
+        """Return the best `k` hits that pass a filter: more are searched for until `k` pass."""
+        depth = k
+        while filter:
+            depth = min(WIDER * depth, WIDEST)
+            hits = self.search(query, depth)
+            passing = [hit for hit in hits if hit.passage.passes(filter)]
+            if len(passing) >= k or len(hits) < depth or depth == WIDEST:
+                return passing[:k]
+        return self.search(query, k)
+
+    def hits(self, query: str, k: int, filter: Filter) -> list[Hit]:
+        """Return the best `k` hits that pass a filter and the retriever's own."""
+        found = self.search_filtered(query, k, {**filter, **self.filter})
+        return [hit for hit in found if hit.passage.passes(filter)]
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
@@ -64,18 +91,17 @@ class PassageRetriever(BaseRetriever):
         return await run_in_executor(None, partial(self._documents, query, **options))
 
     def _documents(self, query: str, k: int | None = None, filter: Filter | None = None) -> list[Document]:
-        k, filter = self.k if k is None else k, self.filter if filter is None else filter
+        k = self.k if k is None else k
         if k < 1:
             raise UsageError(f"k is {k!r}: expected at least 1 passage")
         query = query.encode("utf-8", "replace").decode()  # libraries reject lone surrogates
-        searcher: Searcher = self.searcher
-        hits = search(searcher, query, k, filter) if query.strip() else []
-        about, documents = {"source": searcher.source, "query": query, "k": k}, []
+        hits = self.hits(query, k, filter or {}) if query.strip() else []
+        about, documents = {"source": self.source, "query": query, "k": k}, []
         for rank, hit in enumerate(hits, 1):
             passage, own = hit.passage, dict(hit.passage.metadata)
             known = {"docid": passage.docid, "title": passage.title, "url": passage.url, "score": float(hit.score)}
             metadata = {**own, **known, "rank": rank, **about, "metadata": own}
-            documents.append(Document(passage.text, id=f"{searcher.source}:{passage.docid}", metadata=metadata))
+            documents.append(Document(passage.text, id=f"{self.source}:{passage.docid}", metadata=metadata))
         return documents
 
 
@@ -86,87 +112,70 @@ OF_PASSAGE = ("docid", "title", "url")
 """Metadata keys that become fields of a passage."""
 
 
-class LangChainSearcher:
-    """A `Searcher` over a LangChain retriever; its scores are 1/rank, since stores disagree on what theirs mean."""
+class LangChainRetriever(PassageRetriever):
+    """Another package's retriever; its scores are 1/rank, since stores disagree on what theirs mean."""
 
-    def __init__(self, retriever: BaseRetriever, source: str) -> None:
-        """Take a retriever, and the source to which its passages are attributed."""
-        self._retriever, self.source = retriever, source
+    retriever: BaseRetriever
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the first `k` documents."""
-        return self._hits(query, k, {})
+        return self.search_filtered(query, k, {})
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
         """Return the first `k` documents that pass a filter.
 
         A vector store gets the filter. Every document is checked anyway, since some stores ignore a filter.
         """
-        if _is_store(self._retriever):
-            hits = self._hits(query, k, {"filter": self._of_store(self._retriever, filter)})
-        else:
-            hits = self._hits(query, 0, {})
-        return [hit for hit in hits if hit.passage.passes(filter)][:k]
-
-    def _of_store(self, retriever: VectorStoreRetriever, filter: Filter) -> Any:  # Any: a mapping, or a function
-        from langchain_core.vectorstores import InMemoryVectorStore  # late: it brings numpy
-
-        own = retriever.search_kwargs.get("filter") or {}
-        if not isinstance(own, dict):
-            raise UsageError(f"retriever {self.source!r} has a filter of its own, {own!r}; expected a mapping or none")
-        joined = {**filter, **own}
-        if isinstance(retriever.vectorstore, InMemoryVectorStore):  # it needs a function; most others need a mapping
-            return lambda document: _passage(document).passes(joined)
-        return joined
-
-    def _hits(self, query: str, k: int, arguments: JSON) -> list[Hit]:
-        if k and _is_store(self._retriever):
-            arguments = {**arguments, "k": k}
+        arguments = self._of_store(k, filter)
         try:
-            documents = self._documents(query, arguments)[: k or None]
-            return [Hit(_passage(document), 1 / rank) for rank, document in enumerate(documents, 1)]
+            try:
+                documents = self.retriever.invoke(query, **arguments)
+            except NotImplementedError:  # it may be only asynchronous
+                documents = wait(self.retriever.ainvoke(query, **arguments))
+            hits = [Hit(_passage(document), 1 / rank) for rank, document in enumerate(documents, 1)]
         except Exception as error:  # another package's code may raise or return anything
             raise RetrievalError(
                 f"retriever {self.source!r} failed: {type(error).__name__}: {first_line(error)}"
             ) from error
+        return [hit for hit in hits if hit.passage.passes(filter)][:k]
 
-    def _documents(self, query: str, arguments: JSON) -> list[Document]:
-        try:
-            return self._retriever.invoke(query, **arguments)
-        except NotImplementedError:  # it may be only asynchronous
-            return wait(self._retriever.ainvoke(query, **arguments))
+    def _of_store(self, k: int, filter: Filter) -> JSON:
+        """Return the arguments of a vector store's search; none for another retriever."""
+        from langchain_core.vectorstores import InMemoryVectorStore, VectorStoreRetriever  # late: they bring numpy
+
+        if not isinstance(self.retriever, VectorStoreRetriever):
+            return {}
+        if not filter:
+            return {"k": k}
+        own = self.retriever.search_kwargs.get("filter") or {}
+        if not isinstance(own, dict):
+            raise UsageError(f"retriever {self.source!r} has a filter of its own, {own!r}; expected a mapping or none")
+        joined = {**filter, **own}
+        if isinstance(self.retriever.vectorstore, InMemoryVectorStore):  # it needs a function; most others a mapping
+            return {"k": k, "filter": lambda document: _passage(document).passes(joined)}
+        return {"k": k, "filter": joined}
 
 
-def searcher_of(thing: Any, source: str) -> Searcher:  # Any: an object of any type
-    """Return a searcher over a retriever, a vector store or a searcher, or over the one that a function returns.
+def retriever_over(thing: Any, source: str) -> PassageRetriever:  # Any: an object of any type
+    """Return a retriever of passages over a LangChain retriever or vector store, or the one that a function returns.
 
     Raises:
         UsageError: The object is of another type.
     """
     from langchain_core.vectorstores import VectorStore  # late: it brings numpy
 
+    if callable(thing):
+        thing = made_by(thing, source)
     if isinstance(thing, VectorStore):
         thing = thing.as_retriever()
     if isinstance(thing, PassageRetriever):
-        own: Searcher = thing.searcher
-        return Filtered(own, thing.filter) if thing.filter else own
+        return thing
     if isinstance(thing, BaseRetriever):
-        return LangChainSearcher(thing, source)
-    if not isinstance(thing, type) and hasattr(thing, "search"):
-        searcher: Searcher = thing
-        return searcher
-    if callable(thing):
-        return searcher_of(call_factory(thing, source, "search"), source)
+        return LangChainRetriever(source=source, retriever=thing)
     raise UsageError(
-        f"{source!r} is of type {type(thing).__name__}; expected a LangChain retriever or vector store, a searcher, "
+        f"{source!r} is of type {type(thing).__name__}; expected a LangChain retriever or vector store, "
         "or a function without arguments that returns one"
     )
-
-
-def _is_store(retriever: BaseRetriever) -> TypeIs[VectorStoreRetriever]:
-    from langchain_core.vectorstores import VectorStoreRetriever  # late: it brings numpy
-
-    return isinstance(retriever, VectorStoreRetriever)
 
 
 def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
@@ -183,15 +192,12 @@ def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
     return value
 
 
-def call_factory(function: Any, source: str, method: str) -> Any:  # Any: a function, and an object of any type
-    """Return the object that a function without arguments makes: one with this method, or a LangChain object."""
+def made_by(function: Any, source: str) -> Any:  # Any: a function, and an object of any type
+    """Return the object that a function without arguments makes."""
     try:
-        thing = function()
+        return function()
     except Exception as error:  # see above
         raise UsageError(f"{source!r} cannot be made: {type(error).__name__}: {first_line(error)}") from error
-    if callable(thing) and not hasattr(thing, method):
-        raise UsageError(f"{source!r} returned a {type(thing).__name__}; expected an object with `{method}`")
-    return thing
 
 
 def _passage(document: Document) -> Passage:

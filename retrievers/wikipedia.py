@@ -14,6 +14,7 @@ from sottovoce import __version__
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.retrievers.passage import Hit, Passage
+from sottovoce.retrievers.retriever import PassageRetriever
 from sottovoce.retrievers.service import Patience, Trouble, answer, words
 
 if TYPE_CHECKING:
@@ -30,10 +31,12 @@ NO_ARTICLE = ("missing", "invalid", "pageprops")
 LANGUAGE = re.compile(r"[a-z][a-z-]*")
 
 
-class Wikipedia:
-    """A `Searcher` that returns introductions of articles, at most 20, as the wiki's own search ranks them."""
+class Wikipedia(PassageRetriever):
+    """A retriever of introductions of articles, at most 20, as the wiki's own search ranks them."""
 
-    source = "wikipedia"
+    _address: str
+    _contact: str
+    _patience: Patience
 
     def __init__(self, address: str = "en", *, contact: str | None = None, patience: Patience | None = None) -> None:
         """Take a language, or the address of another wiki's `api.php`; `contact` defaults to SOTTOVOCE_CONTACT.
@@ -41,6 +44,7 @@ class Wikipedia:
         Raises:
             UsageError: `address` is neither a language nor an address, or there is no contact.
         """
+        super().__init__(source="wikipedia")
         self._address = f"https://{address}.wikipedia.org/w/api.php" if LANGUAGE.fullmatch(address) else address
         if not self._address.startswith(("https://", "http://")):
             raise UsageError(

@@ -12,7 +12,7 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.core.errors import RetrievalError, UsageError
 from sottovoce.graphs.madra import MADRA, create_madra, selection_form
 from sottovoce.graphs.single import Single, create_single
-from sottovoce.retrievers import Hit, Passage, register_retriever
+from sottovoce.retrievers import Hit, Passage, PassageRetriever, register_retriever
 from tests.graphs.support import board, calls, heard
 from tests.retrievers.support import Canned
 
@@ -25,10 +25,10 @@ def hit(docid: str, text: str, rank: int = 1) -> Hit:
     return Hit(Passage(docid, text, f"On {docid}"), 1 / rank)
 
 
-class Failing:
+class Failing(PassageRetriever):
     """A service that is out of order."""
 
-    source = "failing"
+    source: str = "failing"
 
     def search(self, query: str, k: int) -> list[Hit]:
         raise RetrievalError("failing is out of order")

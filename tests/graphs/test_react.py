@@ -20,8 +20,9 @@ from sottovoce.models import Rows
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import passages_of
 from sottovoce.prompts.render import Prompts
-from sottovoce.retrievers import RETRIEVERS, Hit, Passage
+from sottovoce.retrievers import RETRIEVERS, Hit, Passage, PassageRetriever
 from tests.graphs.support import Once, Recording, board, lonely_loaded
+from tests.retrievers.support import Canned
 from tests.tables import each_row, some
 
 LONG: Any = {"recursion_limit": 100}
@@ -288,10 +289,10 @@ def test_passages_may_be_read_as_one_page() -> None:
     assert observations(state)[1] == "No more results."
 
 
-class Wiki:
+class Wiki(PassageRetriever):
     """A service with whole pages, which is out of order when it is asked for one of them."""
 
-    source = "wiki"
+    source: str = "wiki"
 
     def search(self, query: str, k: int) -> list[Hit]:
         return []
@@ -309,7 +310,7 @@ class Wiki:
 def wiki(monkeypatch: pytest.MonkeyPatch) -> None:
     known: Registry[Any] = Registry("retriever", "sottovoce.none")
     known.register("wiki", lambda where: Wiki())
-    known.register("shelf", lambda where: type("Shelf", (), {"search": lambda self, query, k: []})())
+    known.register("shelf", lambda where: Canned([]))
     for name in ("_paths", "_known"):
         monkeypatch.setattr(RETRIEVERS, name, getattr(known, name))
 

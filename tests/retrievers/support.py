@@ -1,13 +1,15 @@
-"""A small corpus of invented things, and a searcher that finds what it is told."""
+"""A small corpus of invented things, and a retriever that finds what it is told."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
-from sottovoce.retrievers import Hit, Passage
+from pydantic import Field
+
+from sottovoce.retrievers import Hit, Passage, PassageRetriever
 from sottovoce.retrievers.index import Corpus
 
 MILL = [
@@ -22,17 +24,19 @@ MILL = [
 QUESTION = "Who built the mill on the Tamsin near Harrow and Fenwick?"
 
 
-@dataclass
-class Canned:
-    """A searcher that gives the same hits to every query, and remembers what it was asked."""
+class Canned(PassageRetriever):
+    """A retriever that gives the same hits to every query, and remembers what it was asked."""
 
-    hits: list[Hit]
-    source: str = "canned"
-    asked: list[tuple[str, int]] = field(default_factory=list)
+    asked: list[tuple[str, int]] = Field(default_factory=list)
+    _found: list[Hit]
+
+    def __init__(self, found: list[Hit], source: str = "canned") -> None:
+        super().__init__(source=source)
+        self._found = found
 
     def search(self, query: str, k: int) -> list[Hit]:
         self.asked.append((query, k))
-        return self.hits[:k]
+        return self._found[:k]
 
 
 def docids(hits: list[Hit]) -> list[str]:

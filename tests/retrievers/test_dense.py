@@ -124,7 +124,7 @@ def test_a_query_that_does_not_fit_its_index_is_refused_in_one_line(vector: list
     index = DenseIndex.build(MILL[:2], Broken([[1.0], [2.0]]))
     with pytest.raises(UsageError, match=r"^k is 0; expected at least 1$"):
         index.search("?", 0)
-    index = DenseIndex(index._vectors, MILL, Broken([vector]), "mill")
+    index = DenseIndex(index._vectors, MILL.__getitem__, Broken([vector]), "mill")
     with pytest.raises(RetrievalError, match=r"^the encoder returned \d numbers .* the index 'mill' needs 1: use its"):
         index.search("?", 1)
 

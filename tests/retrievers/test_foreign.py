@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever, open_searcher, register_retriever
+from sottovoce.retrievers import Hit, Passage, open_retriever, register_retriever
 from sottovoce.retrievers.encoders import Reranked, open_reranker
 from tests.retrievers.support import MILL, QUESTION, Canned
 from tests.retrievers.vectors import Words
@@ -63,9 +63,7 @@ class Later(BaseRetriever):
 
 
 class Odd(Failing):
-    """Returns no documents, and has an attribute that a `PassageRetriever` has too."""
-
-    searcher: str = "mine"
+    """Returns no documents."""
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return ["text"]  # type: ignore[list-item]
@@ -82,6 +80,13 @@ class Backwards(BaseDocumentCompressor):
         return [*reversed(documents[1:])]
 
 
+class Whole(Backwards):
+    """Leaves everything as it is."""
+
+    def compress_documents(self, documents: Sequence[Document], query: str, callbacks: Any = None) -> list[Document]:
+        return [*documents]
+
+
 @pytest.mark.parametrize("source", [STORE, STORE.as_retriever(), f"{HERE}:STORE", f"{HERE}:store"])
 def test_a_vector_store_is_a_source_as_an_object_and_by_a_dotted_name(source: object) -> None:
     found = open_retriever(source).invoke(QUESTION, k=2)
@@ -94,7 +99,7 @@ def test_a_vector_store_is_a_source_as_an_object_and_by_a_dotted_name(source: ob
 
 def test_a_store_is_registered_as_it_is() -> None:
     register_retriever("mill-store", STORE)
-    assert open_searcher("mill-store").source == "mill-store"
+    assert open_retriever("mill-store").source == "mill-store"
 
 
 def test_a_filter_is_handed_to_a_store_and_applied_to_others_documents() -> None:
@@ -127,7 +132,8 @@ def test_a_retriever_that_returns_no_documents_fails_in_one_line() -> None:
 
 
 def test_a_retriever_of_ours_that_is_given_as_an_object_keeps_its_filter() -> None:
-    own = PassageRetriever(searcher=open_searcher(STORE), filter={"year": 1850})
+    own = open_retriever(STORE)
+    own.filter = {"year": 1850}
     assert {about["year"] for about in _metadata(own, {})} == {1850}
     assert len(_metadata(own, {"docid": "2"})) == 1 and _metadata(own, {"year": 1821}) == []
 
@@ -146,7 +152,8 @@ def test_a_failure_of_a_foreign_retriever_is_one_line() -> None:
     [
         ("no.such:thing", r"^'no\.such:thing' cannot be imported as a retriever: ModuleNotFoundError: No module named"),
         (f"{HERE}:nothing", r"cannot be imported as a retriever: AttributeError: "),
-        (f"{HERE}:HERE", r"^'.*:HERE' is of type str; expected a LangChain retriever or vector store, a searcher, or"),
+        (f"{HERE}:HERE", r"^'.*:HERE' is of type str; expected a LangChain retriever or vector store, or a"),
+        (Backwards(), r"^'retriever' is of type Backwards; expected"),
         ("wikipdia:de", r"^unknown retriever 'wikipdia'; did you mean 'wikipedia'"),
         (7, r"^'retriever' is of type int; expected"),
     ],

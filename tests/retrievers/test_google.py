@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import traceback
@@ -18,7 +17,7 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from sottovoce.core.errors import RetrievalError, UsageError
-from sottovoce.retrievers import PassageRetriever, open_retriever
+from sottovoce.retrievers import open_retriever
 from sottovoce.retrievers.google import VARIABLE, Google
 from sottovoce.retrievers.pool import Pool, merged, pool_of
 from tests.retrievers.services import AT_ONCE, HTML, Reply, Service, serving
@@ -148,7 +147,7 @@ def test_without_a_key_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(UsageError, match=r"^google needs a key of serpapi\.com: set SERPAPI_API_KEY$"):
         open_retriever("google")
     monkeypatch.setenv(VARIABLE, KEY)
-    assert open_retriever("google").searcher.source == "google"
+    assert open_retriever("google").source == "google"
 
 
 def test_a_folder_in_which_nothing_can_be_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +167,7 @@ def test_a_folder_keeps_what_was_found_and_needs_no_key_to_find_it_again(
         with pytest.raises(RetrievalError):
             google(service, saved=tmp_path).search("mill", 4)
 
-    assert open_retriever(f"google:{tmp_path}").searcher.search("mill", 3) == first == again
+    assert open_retriever(f"google:{tmp_path}").search("mill", 3) == first == again
     (file,) = tmp_path.iterdir()
     kept = json.loads(file.read_text())
     assert (kept["q"], kept["results"]) == ("mill", RESULTS) and kept["retrieved"].startswith("20")
@@ -187,17 +186,17 @@ def test_the_key_is_in_no_repr_no_state_no_checkpoint_and_no_pickle(caplog: pyte
     caplog.set_level(logging.DEBUG)
     saver = InMemorySaver()
     with serving(FOUND) as service:
-        retriever = PassageRetriever(searcher=google(service))
+        retriever = google(service)
         graph = StateGraph(State)
         graph.add_node("look", lambda state: {"evidence": pool_of(retriever.invoke("mill"), "agent_1")})
         graph.add_edge(START, "look")
         graph.add_edge("look", END)
         state = graph.compile(checkpointer=saver).invoke({"evidence": {}}, {"configurable": {"thread_id": "1"}})
 
-    shown = [repr(retriever), str(retriever), repr(retriever.searcher), dumps(retriever), str(retriever.model_dump())]
+    shown = [repr(retriever), str(retriever), dumps(retriever), str(retriever.model_dump())]
     kept = [str(saver.storage), str(saver.writes), str(saver.blobs), json.dumps(state)]
     assert "Snippet 1." in "".join(kept) and service.asked[0]["api_key"] == KEY
     assert KEY not in "".join([*shown, *kept, caplog.text])
     assert "api_key=***" in caplog.text  # the address was logged, and the key concealed
     with pytest.raises(TypeError, match="cannot be pickled"):
-        copy.deepcopy(retriever.searcher)  # as pickles are made
+        retriever.__reduce__()

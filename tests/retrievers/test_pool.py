@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.documents import Document
 
-from sottovoce.retrievers import Hit, Passage, PassageRetriever
+from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.passage import key_of
 from sottovoce.retrievers.pool import Pool, contained, fused, merged, numbered, pool_of
 from tests.retrievers.support import Canned
@@ -20,9 +20,9 @@ SNIPPET = "the mill of Harrow was built by Ana Brook in 1821"
 
 
 def found(source: str, *texts: str, query: str = "mill") -> list[Document]:
-    """What a searcher of that name finds, in this order."""
+    """What a retriever of that name finds, in this order."""
     hits = [Hit(Passage(key_of(text)[:4], text, f"about {text[:3]}"), 1.0 / n) for n, text in enumerate(texts, 1)]
-    return PassageRetriever(searcher=Canned(hits, source), k=99).invoke(query)
+    return Canned(hits, source).invoke(query, k=99)
 
 
 TEXTS = st.sampled_from(["moss", "Moss", "moss  ", "stone", "fern and moss on stone", "a fern", LONG, SNIPPET])
