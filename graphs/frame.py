@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
 from langgraph.graph import END, START
-from langgraph.types import CachePolicy, RetryPolicy
+from langgraph.types import RetryPolicy
 
 from sottovoce.agents.hosted import passes
 from sottovoce.channels.message import Message
@@ -16,7 +16,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.trust import Allow, Allowed
 from sottovoce.graphs.compiled import FIRST, DiscussionGraph
 from sottovoce.graphs.scheme import Graph, Scheme
-from sottovoce.nodes.act import Act, Node, Step, key_of, node, plain
+from sottovoce.nodes.act import Act, Node, Step, node, plain
 from sottovoce.nodes.context import Contexts, GivenModels, as_model
 from sottovoce.nodes.decide import Rule, by_majority
 from sottovoce.nodes.monitor_node import Effect, approval, checked, checked_together, deferred, reset_pending
@@ -46,7 +46,6 @@ class Frame:
         models: GivenModels = None,
         store: Unimported = None,
         watch: Watch | str | None = None,
-        cached: bool = False,
         allow: Allow | None = None,
         *,
         rule: Rule = by_majority,
@@ -60,7 +59,7 @@ class Frame:
         Args:
             scheme: The scheme's record.
             settings: The defaults of the graph's runs; the graph's nodes depend on them.
-            models: See `GraphInputs`, as for `store`, `watch`, `cached` and `allow`.
+            models: See `GraphInputs`, as for `store`, `watch` and `allow`.
             rule: The rule that decides.
             begin: Returns the first values of the scheme's own state keys.
             state: `Discussion`, or a subclass of the scheme; `question` likewise.
@@ -70,7 +69,7 @@ class Frame:
         hints = get_type_hints(state, include_extras=True)
         restored = tuple(name for name, hint in hints.items() if RESTORED in getattr(hint, "__metadata__", ()))
         allowed = Allowed.of(allow, scheme.settings)
-        self.watch, self.back_to, self.cached = _watch_of(watch, allowed.resolved(settings)), back_to, cached
+        self.watch, self.back_to = _watch_of(watch, allowed.resolved(settings)), back_to
         self._approves = bool(settings.approve)
         self._defers = self._approves or self.watch is not None
         self.contexts: Contexts[Any] = Contexts(
@@ -134,7 +133,6 @@ class Frame:
             node(self.contexts, spoken, agent or name, name),
             metadata={"role": role},
             retry_policy=RETRY,
-            cache_policy=CachePolicy(key_func=key_of(self.contexts, agent or name, name)) if self.cached else None,
         )
         if watch is None:
             self._follow(name, to, ends, labels)

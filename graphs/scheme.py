@@ -65,8 +65,6 @@ class GraphInputs(TypedDict, total=False):
     """A `PayloadStore` for the payloads of messages; None is the default folder."""
     watch: Watch | str | None
     """A watch that judges every message before it is published, or its name in `MONITORS`."""
-    cached: bool
-    """Whether results of acts are reused, if the graph is compiled with a `cache`."""
     allow: Allow | None
     """Names that a run's context or state may use in addition to bundled ones, by setting; each with its value."""
 

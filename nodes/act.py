@@ -8,14 +8,10 @@ packages may give as an act.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Protocol
 
-from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.config import run_in_executor
 from langgraph.types import Command
@@ -23,7 +19,7 @@ from langgraph.types import Command
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.local import Grew
 from sottovoce.channels.message import Message, Place
-from sottovoce.core.any_types import AnyState, JSONValue, Untyped
+from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.event_loop import wait
 from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import Contexts, RunContext
@@ -160,32 +156,3 @@ def plain(update: Update) -> Update:
         return update
     board = [message.to_dict() if isinstance(message, Message) else message for message in update["board"]]
     return {**update, "board": board}
-
-
-def key_of(contexts: Contexts[Any], agent: str, name: str) -> Callable[[Discussion], str]:
-    """Return a function from the state to the key of `agent`'s act in the node `name`: 64 hexadecimal digits.
-
-    It loads a local model, since the key depends on its weights. If a person may be asked, or the model has no key of
-    its own, the key is new each time.
-    """
-
-    def key(state: Discussion) -> str:
-        run = contexts.of(state)
-        one, people = run.agent(agent), [each for each in state.get("interventions", []) if each["what"] == "human"]
-        own = type(one.model)._identifying_params is not BaseChatModel._identifying_params
-        named = one.model.cache is not False and (own or one.model.is_lc_serializable())
-        if run.settings.asks_people or people or not named:
-            return secrets.token_hex(32)
-        # LangChain's own key of replies
-        told = [agent, name, state, one.model._get_llm_string(), one.prompts.digest(), one.wording]
-        return hashlib.sha256(json.dumps(told, sort_keys=True, default=_plain).encode()).hexdigest()
-
-    return key
-
-
-def _plain(value: object) -> JSONValue:
-    if isinstance(value, Message):
-        return value.to_dict()
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"a state has {type(value).__name__}; expected JSON and messages")

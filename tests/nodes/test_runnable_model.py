@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain_core.caches import InMemoryCache
+from langchain_core.globals import set_llm_cache
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
@@ -42,3 +44,20 @@ async def test_a_compiled_agent_and_a_function_debate_with_a_chat_model(saver: A
 def test_a_runnable_that_returns_no_message_is_one_line() -> None:
     with pytest.raises(UsageError, match="a runnable agent returned 22; expected a message, or `messages`"):
         debating(RunnableLambda(lambda messages: 22), rounds=1).invoke(QUESTION)  # type: ignore[arg-type]
+
+
+def answering(number: int) -> RunnableLambda[Any, str]:
+    return RunnableLambda(lambda _: f"The answer is {number}.")
+
+
+def test_langchains_own_cache_serves_no_runnable() -> None:
+    """A runnable has no name for what its replies depend on."""
+    cache = InMemoryCache()
+    set_llm_cache(cache)
+    try:
+        models: Any = {f"agent_{n}": answering(n) for n in (1, 2, 3)}
+        found = debating(models, agents=3, rounds=1).invoke(QUESTION)
+    finally:
+        set_llm_cache(None)
+
+    assert [each.text[-2] for each in board(found)] == ["1", "2", "3"] and not cache._cache

@@ -241,8 +241,8 @@ def test_the_steps_of_a_discussion_that_an_agent_holds_itself_are_not_the_run_s(
     async def think(messages: Any) -> str:
         return f"The answer is {(await inner.ainvoke(QUESTION))['decision']['answer']}."
 
-    agents = {"agents": 2, "rounds": 1}
-    run = run_questions("debate", QUESTION, agents, models=RunnableLambda(think), folder=tmp_path / "run")
+    models: Any = RunnableLambda(think)
+    run = run_questions("debate", QUESTION, {"agents": 2, "rounds": 1}, models=models, folder=tmp_path / "run")
 
     tasks = [line["task"] for _, line in lines_of(tmp_path / "run") if line["line"] == "step"]
     assert run.records[0].decision is not None and len(tasks) == len({*tasks})
