@@ -211,8 +211,8 @@ def layers(options: LayersOptions, settings: Settings, questions: QuestionOption
     share_of_all = asked / len(ranked) / len(row.questions)
     cells = (_layer_cells(trial, search.clusters) for trial in ranked)
     ranking = table("layer | questions | score | 95 % | EM | F1", cells)
-    lines = [ranking, "", f"{asked:,} discussions, {share_of_all:.0%} of all"]
-    show("\n".join([*lines, *_ties(study), f"use it with `--layers {study.best_params['layer']}`"]))
+    use = f"use it with `--layers {study.best_params['layer']}`"
+    show(ranking, "\n".join([f"{asked:,} discussions, {share_of_all:.0%} of all", *_ties(study), use]))
     say(f"saved in {one_line(str(options.save))}")
 
 
@@ -237,7 +237,7 @@ def tune(scheme: str, settings: Settings, questions: QuestionOptions, options: T
     ranking = table("temperatures | score | 95 %", ([_chosen(trial), *share_cells(score)] for trial, score in scores))
     warning = "the best of many trials looks better than it is; test it on questions that no trial saw"
     use = " ".join(f"--temperature {value:g}" for value in study.best_params.values())
-    show("\n".join([ranking, "", warning, *_ties(study), f"use it with `{use}`"]))
+    show(ranking, "\n".join([warning, *_ties(study), f"use it with `{use}`"]))
     say(f"saved in {one_line(str(options.save))}")
 
 

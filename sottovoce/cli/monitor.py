@@ -104,7 +104,7 @@ def train(options: TrainOptions) -> None:
     )
     heading = f"role {one_line(trained.monitor.role)}: {of}, {counted(len(trained.tried), 'candidate')}"
     rows = table("features | degree | threshold | of failed | of successful | gain", map(_tried, trained.tried[:SHOWN]))
-    show_table(f"{heading}\n\n{rows}\n\n{_validated(trained)}\n\n{_monitor(trained.monitor)}")
+    show_table(heading, rows, _validated(trained), _monitor(trained.monitor))
     say(f"written to {one_line(str(options.to))}")
 
 
@@ -128,7 +128,7 @@ def evaluate(options: EvaluateOptions) -> None:
         f"one reset by the monitor is worth {_points(difference.value)} points more than by chance "
         f"(95 % {interval}; p {p if p.startswith('<') else f'= {p}'}; {games})"
     )
-    show_table(f"{games}, {result.failed} failed\n\n{rows}\n\n{verdict}")
+    show_table(f"{games}, {result.failed} failed", rows, verdict)
 
 
 @commands.add(ShowOptions)

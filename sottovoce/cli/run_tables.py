@@ -22,7 +22,7 @@ from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import Decision
 from sottovoce.report.comparison import gathered
 from sottovoce.report.paper import Files, Findings, findings
-from sottovoce.report.tables import interval, share_cells, show, table
+from sottovoce.report.tables import Table, interval, share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import SAME_COMMAND, Currency, Limits, resumable
 from sottovoce.runs.manifest import new_manifest
@@ -46,7 +46,7 @@ def compare_runs(names: Sequence[str], against: str | None, files: Files, prices
 
 def show_findings(runs: Mapping[str, Run], content: Findings, files: Files) -> None:
     """Print the results of a comparison, and write them to the files."""
-    show(content.printed().rstrip("\n"))
+    show(*content.parts)
     if written := files.write(content, runs):
         say(f"written: {', '.join(one_line(str(path)) for path in written)}")
 
@@ -79,6 +79,7 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
     Scores follow: ours, EM, F1 and named of texts, those of the papers' programs, and of retrieval if gold passages are
     known.
     """
+    parts: list[Table | str] = []
     for name, run in gathered(names).runs.items():
         discussions, scores = observed(run.records.values()), _score_cells(run)
         if not discussions and not scores:
@@ -89,12 +90,12 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
             for rate in rates(discussions, group)
         )
         asked = {each.question for each in discussions} or {*run.clusters().values()}
-        questions = counted(len(asked), "question")
-        headings = "measure | of | happened | n | share | 95 %"
-        rates_table = f"{table(headings, cells)}\n" if discussions else ""
-        show(f"`{one_line(name)}`: {questions}\n\n{rates_table}")
+        parts.append(f"`{one_line(name)}`: {counted(len(asked), 'question')}")
+        if discussions:
+            parts.append(table("measure | of | happened | n | share | 95 %", cells))
         if scores:
-            show(table("score | discussions | mean | 95 %", scores) + "\n")
+            parts.append(table("score | discussions | mean | 95 %", scores))
+    show(*parts)
 
 
 def _score_cells(run: Run) -> list[list[str]]:
@@ -115,14 +116,13 @@ def show_scores(name: str, trust: Trust) -> None:
         for score in before | now
     ]
     scores = table("score | discussions | recorded | 95 % | now | 95 %", cells)
-    show(f"{scores}\n" if cells else "no score table: no question has a target\n")
     changes = {key: changed for key, record in run.records.items() if (changed := _changes(record, again.records[key]))}
-    if changes:
-        show(table("question | seed | answer of | recorded | now", chain(*changes.values())) + "\n")
-    for (question, seed), why in other.items():
-        say(one_line(f"question {question}, seed {seed} keeps its recorded answers: {why}"))
+    answers = table("question | seed | answer of | recorded | now", chain(*changes.values()))
+    kept = (f"question {id}, seed {seed} keeps its recorded answers: {why}" for (id, seed), why in other.items())
     ended = counted(sum(record.decision is not None for record in run.records.values()), "discussion")
-    say(f"{len(changes)} of {ended} read differently by this version; the log stays as it is")
+    lines = [*map(one_line, kept), f"{len(changes)} of {ended} read differently by this version; the log stays as it is"]
+    unscored = "no score table: no question has a target"
+    show(scores if cells else unscored, answers if changes else "", "\n".join(lines))
 
 
 def _changes(record: DiscussionRecord, again: DiscussionRecord) -> list[list[str]]:
@@ -173,12 +173,12 @@ def judge_run(name: str, model: str, limits: Limits) -> None:
         ]
         for rater, given in verdicts.items()
     )
-    show(table("rater | answers | right | 95 %", rights) + "\n")
     cells = list[list[str]]()
     for pair in agreements(verdicts, clusters):
         kappa = "" if pair.kappa is None else f"{pair.kappa:.2f}"
         cells.append([one_line(f"{pair.left} and {pair.right}"), str(pair.n), *share_cells(pair.same), kappa])
-    show(table("raters | answers | agree | 95 % | Cohen's kappa", cells))
+    agreed = table("raters | answers | agree | 95 % | Cohen's kappa", cells)
+    show(table("rater | answers | right | 95 %", rights), agreed)
     where = ", ".join(one_line(str(each.folder)) for each in judged)
     say(f"\nsaved in {where}; `runs compare` and `runs show` show it as `judged`")
     if unfinished := sum(len(each.unfinished) for each in judged):

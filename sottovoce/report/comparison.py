@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
 from sottovoce.analysis.compare import Against, Comparison, Pair, Summary, compare, points
 from sottovoce.analysis.statistics import Share
@@ -18,11 +17,11 @@ from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import EXPERIMENT
 from sottovoce.core.text import counted, figure, one_line
 from sottovoce.experiments.files import ended, read_experiment, runs_in
-from sottovoce.experiments.published import Compared, assumed, compare_figures
+from sottovoce.experiments.published import Compared, assumed
 from sottovoce.experiments.row_content import run_name
 from sottovoce.experiments.rows import budget_notes
 from sottovoce.experiments.schema import Experiment
-from sottovoce.report.tables import interval, p_value, share_cells
+from sottovoce.report.tables import Table, interval, p_value, share_cells, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.cost import computed_tokens, hearings
 from sottovoce.runs.run import Run, load_run
@@ -107,13 +106,6 @@ WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
 """Headings if discussions failed; otherwise both shares are equal."""
 
 
-class Table(NamedTuple):
-    """Headings and rows; a cell is plain text, with names of runs between backticks."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
 def comparison_of(runs: Mapping[str, Run], against: Against = None, *, force: bool = False) -> Comparison:
     """Compare the runs in which a discussion ended, with notes on matched runs; see `compare`."""
     notes = list(budget_notes(runs))
@@ -141,14 +133,12 @@ def tables(comparison: Comparison) -> list[Table]:
     Seconds are measured from a discussion's start to its end, while others (32 by default) run in parallel.
     """
     failed = any(run.failed for run in comparison.runs)
-    rows = [_run(run, failed=failed) for run in comparison.runs]
-    listed = [Table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
+    listed = [table(WITH_FAILURES if failed else RUNS, (_run(run, failed=failed) for run in comparison.runs))]
     if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
         rows = [[_name(run.run), *(_measured(run, name) for name in names)] for run in comparison.runs]
         listed.append(Table(["run", *map(one_line, names)], rows))
     if comparison.pairs:
-        headings = "run | against | questions | points | 95 % | p | p, Holm"
-        listed.append(Table(headings.split(" | "), [*map(_pair, comparison.pairs)]))
+        listed.append(table("run | against | questions | points | 95 % | p | p, Holm", map(_pair, comparison.pairs)))
     return listed
 
 
@@ -188,12 +178,12 @@ def _name(run: str) -> str:
     return one_line(f"`{run}`")
 
 
-def published_table(experiment: Experiment, runs: Mapping[str, Run]) -> list[tuple[Table, str]]:
+def published_table(experiment: Experiment, lines: Sequence[Compared]) -> list[tuple[Table, str]]:
     """Return the published figures beside ours, with what is assumed about them; [] if nothing is published."""
-    if not (lines := compare_figures(experiment, runs)) or experiment.published is None:
+    if not lines or experiment.published is None:
         return []
     headings = "row | point | metric | published | ours | 95 % | discussions | difference"
-    return [(Table(headings.split(" | "), [*map(_compared, lines)]), assumed(experiment.published.error))]
+    return [(table(headings, map(_compared, lines)), assumed(experiment.published.error))]
 
 
 def _compared(line: Compared) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from sottovoce.experiments.files import ended
 from sottovoce.experiments.published import compare_figures
 from sottovoce.experiments.schema import Experiment
 from sottovoce.report.comparison import (
-    Table,
     carried,
     carried_table,
     comparison_of,
@@ -32,7 +31,7 @@ from sottovoce.report.comparison import (
     waiting,
 )
 from sottovoce.report.plots import DRAWN, ENDINGS, drawing, drawn
-from sottovoce.report.tables import table
+from sottovoce.report.tables import Table
 from sottovoce.report.transcript import SPECIAL
 from sottovoce.runs.record import csv_of
 from sottovoce.runs.run import Run
@@ -59,10 +58,6 @@ class Findings:
     """The rows behind the tables, by table."""
     summaries: Sequence[Summary] = ()
 
-    def printed(self) -> str:
-        """Return the parts in Markdown, as the command line prints them."""
-        return "\n\n".join(part if isinstance(part, str) else table(*part) for part in self.parts if part) + "\n"
-
 
 def findings(
     runs: Mapping[str, Run],
@@ -83,12 +78,12 @@ def findings(
         started = not isinstance(against, str) or against in results
         comparison = comparison_of(runs, against if started else None, force=force)
         found = compared(comparison)
-        rows, beside = carried(experiment, runs, comparison.runs), published_table(experiment, runs)
+        rows, lines = carried(experiment, runs, comparison.runs), compare_figures(experiment, runs)
         found.parts.insert(1, carried_table(experiment, rows) if rows else "")
-        found.parts += [part for each in beside for part in each]
+        found.parts += [part for each in published_table(experiment, lines) for part in each]
         found.numbers["points"] = [asdict(row) for row in rows]
         found.numbers["published"] = []
-        for line in compare_figures(experiment, runs):
+        for line in lines:
             printed = line.published and {"value": line.published.mean, **line.published.model_dump()}
             found.numbers["published"].append({**asdict(replace(line, published=None)), "published": printed})
     found.parts.append("\n".join([*waiting(runs), *notes]))

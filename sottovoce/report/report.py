@@ -9,11 +9,11 @@ from sottovoce.analysis.compare import Comparison, Summary
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import UsageError, command
 from sottovoce.core.text import counted, figure, one_line
+from sottovoce.experiments.published import compare_figures
 from sottovoce.graphs import scheme
 from sottovoce.report import describe
 from sottovoce.report.comparison import (
     Gathered,
-    Table,
     carried,
     carried_table,
     comparison_of,
@@ -23,7 +23,7 @@ from sottovoce.report.comparison import (
 )
 from sottovoce.report.page import embedded, page
 from sottovoce.report.plots import plots
-from sottovoce.report.tables import share_cells
+from sottovoce.report.tables import Table, share_cells
 from sottovoce.report.viewer import Tensors, Words, about_run, of_runs
 from sottovoce.runs.cost import BYTES
 from sottovoce.runs.run import Run
@@ -46,7 +46,7 @@ def report(content: Gathered, *, force: bool = False) -> str:
     comparison, words = comparison_of(content.runs, content.against, force=force), Words()
     experiment, tensors = content.experiment, Tensors(words)
     rows = carried(experiment, content.runs, comparison.runs) if experiment else []
-    beside = published_table(experiment, content.runs) if experiment else []
+    beside = published_table(experiment, compare_figures(experiment, content.runs)) if experiment else []
     carrying = [carried_table(experiment, rows)] if experiment and rows else []
     verdicts = sentences(comparison) if len(comparison.pairs) > VERDICTS else list(map(one_line, comparison.notes))
     discussions = [(row, embedded(items)) for row, items in of_runs(content.runs.values(), tensors)]

@@ -1,50 +1,63 @@
-"""Tables in Markdown, the console that prints them, and the format of shares, intervals and p values in cells."""
+"""Tables, the console that prints them, and the format of shares, intervals and p values in cells."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Table as Drawing
 from rich.text import Text
 
 from sottovoce.analysis.statistics import Share
 from sottovoce.core.text import ERRORS, figure, harmless
 
-MARKDOWN = re.compile(r"^\|.*\|\n\|[-|]+\|(?:\n\|.*\|)*$", re.MULTILINE)
-"""A table in the form that `table` writes."""
-BAR = re.compile(r"(?<!\\)\|")
 HANGING = re.compile(r"(?:- | *\S.* {2,})?")
 """The bullet of an item, or the columns of a line before its last one."""
 BETWEEN = 3  # spaces between two columns of a table
 
 
-def table(headings: str | Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return a table in Markdown; `headings` may be joined by bars, and bars in cells are escaped."""
-    columns = headings.split(" | ") if isinstance(headings, str) else headings
-    rows = (" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in (columns, *lines))
-    head, *below = (f"| {row} |" for row in rows)
-    return "\n".join([head, f"|{'|'.join(['---'] * len(columns))}|", *below])
+class Table(NamedTuple):
+    """Headings and rows; a cell is plain text, with names of runs between backticks."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
-def show(text: str, console: Console | None = None) -> None:
-    """Print Markdown: unchanged into a pipe or a file; on a terminal its tables are drawn and its lines wrapped."""
+def table(headings: str, rows: Iterable[Sequence[str]]) -> Table:
+    """Return a table; its headings are joined by bars."""
+    return Table(headings.split(" | "), [*rows])
+
+
+def markdown(*parts: Table | str) -> str:
+    """Return texts and tables in Markdown, with an empty line between two; empty parts are left out."""
+    return "\n\n".join(part if isinstance(part, str) else _markdown(part) for part in parts if part)
+
+
+def _markdown(part: Table) -> str:
+    lines = (" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in (part.headings, *part.rows))
+    head, *below = (f"| {line} |" for line in lines)
+    return "\n".join([head, f"|{'|'.join(['---'] * len(part.headings))}|", *below])
+
+
+def show(*parts: Table | str, console: Console | None = None) -> None:
+    """Print texts and tables: as Markdown into a pipe or a file; on a terminal drawn, and lines wrapped."""
     console = console or console_of()
     if not console.is_terminal:
-        console.file.write(f"{harmless(text)}\n")
+        console.file.write(f"{harmless(markdown(*parts))}\n")
         return
-    at = 0
-    for match in MARKDOWN.finditer(text):
-        _print_lines(text[at : match.start()], console)
-        for number, drawing in enumerate(drawn(match[0], console.width)):
-            console.print(*[""] * bool(number), drawing, sep="\n")
-        at = match.end() + 1  # a table ends its own line
-    _print_lines(f"{text[at:]}\n", console)
+    for number, part in enumerate([part for part in parts if part]):
+        if number:
+            console.print()
+        if isinstance(part, str):
+            for line in part.splitlines():
+                console.print(wrapped(line, console.width), soft_wrap=True)
+        else:
+            _draw(part, console)
 
 
 def wrapped(line: str, width: int) -> str:
@@ -55,24 +68,24 @@ def wrapped(line: str, width: int) -> str:
     return fill(line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
 
 
-def _print_lines(text: str, console: Console) -> None:
-    for line in text.splitlines():
-        console.print(wrapped(line, console.width), soft_wrap=True)
-
-
-def drawn(markdown: str, width: int) -> list[Table]:
-    """Return a Markdown table as tables for a terminal of `width` columns, without a broken word where any layout fits.
+def _draw(part: Table, console: Console) -> None:
+    """Print a table without a broken word where any layout fits.
 
     A table that is too wide is turned, rows into columns, or else split into a table of two columns for each row.
     """
-    cells = (BAR.split(line)[1:-1] for line in markdown.splitlines())
-    headings, _, *rows = [[cell.strip().replace("\\|", "|").strip("`") for cell in line] for line in cells]
-    turned = [list(cells) for cells in zip(headings, *rows, strict=True)]
-    if _narrowest([headings, *rows]) <= width:
-        return [_rich(headings, rows)]
-    if _narrowest(turned) <= width:
-        return [_rich(turned[0], turned[1:])]
-    return [_rich([headings[0], row[0]], zip(headings[1:], row[1:], strict=True)) for row in rows]
+    lines = [[cell.strip("`") for cell in cells] for cells in (part.headings, *part.rows)]
+    turned = [[*cells] for cells in zip(*lines, strict=True)]
+    fitting = next(([each] for each in (lines, turned) if _narrowest(each) <= console.width), None)
+    by_row = ([*map(list, zip(lines[0], row, strict=True))] for row in lines[1:])
+    for number, (headings, *rows) in enumerate(fitting or by_row):
+        if number:
+            console.print()
+        drawing = Drawing(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for cells in zip(headings, *rows, strict=True):
+            drawing.add_column(Text(cells[0]), overflow="fold", min_width=_longest_word(cells))
+        for row in rows:
+            drawing.add_row(*map(Text, row))
+        console.print(drawing)
 
 
 def _narrowest(lines: Sequence[Sequence[str]]) -> int:
@@ -81,16 +94,6 @@ def _narrowest(lines: Sequence[Sequence[str]]) -> int:
 
 def _longest_word(cells: Iterable[str]) -> int:
     return max((Text(word).cell_len for cell in cells for word in cell.split()), default=1)
-
-
-def _rich(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    lines = [list(headings), *map(list, rows)]
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for cells in zip(*lines, strict=True):
-        shown.add_column(Text(cells[0]), overflow="fold", min_width=_longest_word(cells))
-    for row in lines[1:]:
-        shown.add_row(*map(Text, row))
-    return shown
 
 
 def share_cells(share: Share | None) -> list[str]:
