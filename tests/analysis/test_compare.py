@@ -8,6 +8,7 @@ from sottovoce.analysis.statistics import Difference, mean, paired_test, share
 from sottovoce.core.errors import UsageError
 from sottovoce.report.paper import compared
 from sottovoce.report.report import headline
+from sottovoce.report.tables import markdown
 from sottovoce.runs.record import Result
 
 
@@ -61,7 +62,7 @@ def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to(
     found = comparison.runs[0].measures
     assert found["precision"].n == 3 and found["success"].value == 0.5
     assert found["turns"] == mean([10, 11, 12, 13, 14, 15], shares=False)
-    lines = compared(comparison).printed().splitlines()
+    lines = markdown(*compared(comparison).parts).splitlines()
     at = lines.index("| run | success | precision | turns |")
     assert lines[at + 2] == "| `nl` | 0.5 (0.188 to 0.812) | 1 (0.439 to 1; in 3) | 12.5 (10.5 to 14.5) |"
     assert lines[at + 3] == "| `debate` |  |  |  |"
@@ -167,7 +168,7 @@ def test_failures_are_wrong_in_a_figure_of_their_own_and_in_verdicts() -> None:
     found = comparison.runs[1]
     assert found.accuracy == share([1.0] * 20) and found.failed_wrong == share([0.0] * 10 + [1.0] * 20)
     assert pair(comparison).verdict.startswith("`nl` is better than `long` by 33.3 points")
-    assert "| 100.0% | 83.9% to 100.0% | 66.7% | 48.8% to 80.8% | 0 | 10 |" in compared(comparison).printed()
+    assert "| 100.0% | 83.9% to 100.0% | 66.7% | 48.8% to 80.8% | 0 | 10 |" in markdown(*compared(comparison).parts)
     assert headline(comparison)[1][1].endswith(
         "66.7% right of 30 questions with failures as wrong (95 %: 48.8% to 80.8%), 100.0% of 20 discussions that did "
         "not fail"
@@ -185,7 +186,7 @@ def test_failures_by_causes_outside_of_scheme_and_protocol_are_left_out_of_verdi
     comparison = compare(hosted(3))
     assert (pair(comparison).questions, pair(comparison).difference.value) == (27, 0)
     assert comparison.notes[0].startswith("`hosted`: failed by causes outside of scheme and protocol, and left out")
-    first, *_ = compared(comparison).printed().splitlines()
+    first, *_ = markdown(*compared(comparison).parts).splitlines()
     assert first == "Runs lost different shares of their discussions to failures: `nl` 0 of 30, `hosted` 3 of 30."
 
 
@@ -312,9 +313,9 @@ def test_what_cannot_be_compared_is_refused(runs: dict[str, list[Result]], again
 
 def test_tables_and_verdicts_are_markdown() -> None:
     left, right = run([1, 0, 0, 1] * 50, tokens_in=1234, flops=1.5e12), run([1, 0, 1, 0] * 50, seconds=0.25)
-    lines = (
-        compared(compare({"nl": left, "a|b": [*right, Result("late", failed=True, flops=1.0)]})).printed().splitlines()
-    )
+    lines = markdown(
+        *compared(compare({"nl": left, "a|b": [*right, Result("late", failed=True, flops=1.0)]})).parts
+    ).splitlines()
     head = "| run | questions | discussions | accuracy | 95 % | failed as wrong | 95 % | abstained | failed | "
     half = "50.0% | 43.1% to 56.9%"
     head += "tokens read | tokens reused | tokens written |"

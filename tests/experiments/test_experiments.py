@@ -20,6 +20,7 @@ from sottovoce.experiments.rows import prepare
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.experiments.schema import Experiment, Matched
 from sottovoce.report.comparison import Gathered, waiting
+from sottovoce.report.tables import markdown
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.log import Event
 from sottovoce.runs.record import DiscussionRecord
@@ -422,7 +423,7 @@ def test_an_experiment_with_points_runs_once_and_is_compared_point_by_point(tmp_
         (tmp_path / f"q{n}.jsonl").unlink()
     experiment = read_experiment(tmp_path / "kept")  # its files are beside it
     runs, _ = run_experiment(experiment, RowRunner(tmp_path / "kept", models=scripted()))
-    text = findings_of(experiment, runs).printed()
+    text = markdown(*findings_of(experiment, runs).parts)
 
     assert {name: len(run.records) for name, run in runs.items()} == {
         **{"alone.numbers1": 1, "alone.numbers2": 2, "pair.numbers1": 1, "pair.numbers2": 2}
@@ -438,7 +439,7 @@ def test_an_experiment_with_points_runs_once_and_is_compared_point_by_point(tmp_
 
 def test_unfinished_rows_are_listed_under_the_table(tmp_path: Path) -> None:
     runs, _ = run(tmp_path, names=["pair"], limits=Limits(at_once=1, call_limit=5))
-    text = findings_of(read(tmp_path), runs).printed()
+    text = markdown(*findings_of(read(tmp_path), runs).parts)
     assert "- `pair`: 2 of 3 are not over.\n- `alone`: not started." in text
 
 

@@ -261,7 +261,7 @@ def test_each_figure_is_compared_in_its_own_unit(runs: dict[str, Run]) -> None:
     rightness = [result.score for result in runs["two.a.sums"].results() if result.score is not None]
     assert spread.ours is not None and (spread.ours.value, spread.ours.n) == (100 * sum(rightness) / 2, 2)
     assert first.published is not None and first.published.mean == pytest.approx(0.2)
-    ((shown, assumed),) = published_table(given(), runs)
+    ((shown, assumed),) = published_table(given(), compare_figures(given(), runs))
     assert shown.rows[1][:4] == ("`two`", "a.sums", "accuracy", "60 ± 2.5") and "one line in twenty" in assumed
 
 

@@ -25,6 +25,7 @@ from sottovoce.graphs.single import Single
 from sottovoce.nodes.context import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
+from sottovoce.report.tables import markdown
 from sottovoce.runs.cost import computed_tokens
 from sottovoce.runs.limits import Budget, Limits
 from sottovoce.runs.manifest import new_manifest
@@ -91,7 +92,7 @@ def test_a_matched_row_costs_about_as_much_as_the_other_and_notes_its_budget(fol
     assert note.startswith(
         f"`match`: {budget.samples} samples per question, to cost as much as a discussion of `pair` ("
     )
-    assert f"- {note}" in findings_of(read(ROWS), runs).printed()
+    assert f"- {note}" in markdown(*findings_of(read(ROWS), runs).parts)
 
 
 def test_a_resumed_row_draws_as_many_samples_and_its_pilot_must_be_the_same(folder: Path) -> None:

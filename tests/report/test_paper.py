@@ -12,8 +12,8 @@ import pytest
 
 from sottovoce.core.errors import UsageError
 from sottovoce.experiments.schema import Experiment
-from sottovoce.report.comparison import Table
 from sottovoce.report.paper import FORMS, Files, Findings, findings
+from sottovoce.report.tables import Table, markdown
 from sottovoce.runs.run import Run
 from tests.report.test_carried import scripted
 
@@ -49,7 +49,7 @@ def test_published_figures_are_a_table_of_their_own_in_all_forms(runs: dict[str,
 
     found = findings({"words.p1": runs["words_1"]}, experiment.baselines, experiment, ["- `note`: x"])
 
-    assert "| `words` | p1 | accuracy | 0.5 | 0.75 |" in found.printed() and found.printed().endswith("\n- `note`: x\n")
+    assert "| `words` | p1 | accuracy | 0.5 | 0.75 |" in markdown(*found.parts) and found.parts[-1] == "- `note`: x"
     assert r"\texttt{words} & p1 & accuracy & 0.5 & 0.75 &" in FORMS[".tex"](found)
     [line] = [row for row in csv.DictReader(StringIO(FORMS[".csv"](found))) if row["table"] == "published"]
     assert (line["published"], line["ours"], line["ours_n"]) == ("0.5", "0.75", "4")

@@ -7,28 +7,28 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from sottovoce.report.tables import show, table
+from sottovoce.report.tables import Table, show, table
 
 WIDE = "run | questions | discussions | accuracy | 95 % | abstained | failed | FLOPs | seconds, in parallel"
 ROW = ["`nl`", "200", "200", "50.0%", "43.1% to 56.9%", "0", "0", "1.50e+12", "0.25"]
 
 
-def shown(text: str, width: int = 80, *, terminal: bool = True) -> str:
+def shown(*parts: Table | str, width: int = 80, terminal: bool = True) -> str:
     console = Console(file=StringIO(), width=width, force_terminal=terminal, color_system=None, markup=False)
-    show(text, console)
+    show(*parts, console=console)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
 
-def test_a_pipe_gets_markdown_as_it_is() -> None:
-    text = f"`run`: 3\n\n{table('a | b', [['1', '2']])}\n"
+def test_a_pipe_gets_markdown() -> None:
+    text = shown("`run`: 3", "", table("a | b", [["`x|y`", "2"]]), "after", terminal=False)
 
-    assert shown(text, terminal=False) == text + "\n"
+    assert text == "`run`: 3\n\n| a | b |\n|---|---|\n| `x\\|y` | 2 |\n\nafter\n"
 
 
 @pytest.mark.parametrize(("rows", "width"), [(1, 80), (12, 200)])
 def test_a_terminal_breaks_no_word(rows: int, width: int) -> None:
-    text = shown(table(WIDE, [ROW] * rows), width)
+    text = shown(table(WIDE, [ROW] * rows), width=width)
 
     words = {word for line in text.splitlines() for word in line.split()}
     assert {"discussions", "abstained", "1.50e+12", "nl", "parallel"} <= words
@@ -39,7 +39,7 @@ def test_a_terminal_breaks_no_word(rows: int, width: int) -> None:
 def test_a_bar_in_a_name_stays_and_text_around_tables_too() -> None:
     first, second = table("run | n", [["`a|b`", "1"]]), table("x | y", [["2", "3"]])
 
-    lines = [line.strip() for line in shown(f"Before.\n\n{first}\n\n{second}\n\n- after").splitlines()]
+    lines = [line.strip() for line in shown("Before.", first, second, "- after").splitlines()]
 
     said = [line for line in lines if line and "─" not in line]
     assert said == ["Before.", "run   n", "a|b   1", "x   y", "2   3", "- after"]
@@ -55,5 +55,5 @@ def test_a_bar_in_a_name_stays_and_text_around_tables_too() -> None:
 )
 def test_lines_are_wrapped_between_words_and_indented_as_their_text(line: str, lines: list[str]) -> None:
     """A terminal broke the verdicts below a table within words."""
-    assert shown(line, 12).splitlines() == lines
-    assert shown(line, 12, terminal=False).splitlines() == [line]
+    assert shown(line, width=12).splitlines() == lines
+    assert shown(line, width=12, terminal=False).splitlines() == [line]

@@ -23,6 +23,7 @@ from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.probes import COMPARE, deranged, read_donors
 from sottovoce.nodes.question import Question
 from sottovoce.report.paper import compared
+from sottovoce.report.tables import markdown
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run, load_run
@@ -269,4 +270,4 @@ def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str
     words = [len(each.encode()) for each in said(found["zeroed"], 0)]
     assert ways["zeroed"] == ways["agreed"] == sum(words) / 2  # heard in words
     assert ways["noise"] == ways["small"] and ways["own"] is None  # nobody heard anybody
-    assert "| `nl` |  |" in compared(compare({name: run.results() for name, run in found.items()})).printed()
+    assert "| `nl` |  |" in markdown(*compared(compare({name: run.results() for name, run in found.items()})).parts)

@@ -174,7 +174,7 @@ def test_files_in_the_folder_and_models_with_a_digest_need_no_trust(tmp_path: Pa
 def test_an_experiment_s_own_words_move_no_cursor() -> None:
     rows = {"a": {"scheme": "single"}}
     given = {"about": "\x1b[2Jwords", "questions": {"sample": "arithmetic/1"}, "rows": rows}
-    assert findings_of(Experiment.model_validate(given), {}).printed().startswith("\\x1b[2Jwords\n")
+    assert findings_of(Experiment.model_validate(given), {}).parts[0] == "\\x1b[2Jwords"
 
 
 @pytest.mark.parametrize("is_folder", [False, True])
