@@ -120,9 +120,9 @@ def show_scores(name: str, trust: Trust) -> None:
     answers = table("question | seed | answer of | recorded | now", chain(*changes.values()))
     kept = (f"question {id}, seed {seed} keeps its recorded answers: {why}" for (id, seed), why in other.items())
     ended = counted(sum(record.decision is not None for record in run.records.values()), "discussion")
-    lines = [*map(one_line, kept), f"{len(changes)} of {ended} read differently by this version; the log stays as it is"]
+    differ = f"{len(changes)} of {ended} read differently by this version; the log stays as it is"
     unscored = "no score table: no question has a target"
-    show(scores if cells else unscored, answers if changes else "", "\n".join(lines))
+    show(scores if cells else unscored, answers if changes else "", "\n".join([*map(one_line, kept), differ]))
 
 
 def _changes(record: DiscussionRecord, again: DiscussionRecord) -> list[list[str]]:
