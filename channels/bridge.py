@@ -22,7 +22,6 @@ import torch
 from sottovoce.channels.payload import Payload, Span
 from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Table
-from sottovoce.models.engine.vocabulary import Vocabulary
 
 MIN_SHARED_MASS = 0.5  # mass on shared tokens at a position: below it, the mean leaves out more than it includes
 BRIDGED = "bridged."  # the prefix of names of bridged means, in replies and payloads
@@ -157,6 +156,8 @@ def _tokens_of(loaded: LoadedModel, speaker: LoadedModel, hearer: LoadedModel) -
 
 def tokens(loaded: LoadedModel) -> Tokens:
     """Return a model's tokens without special ones, those added to the vocabulary, and rows that pad its table."""
+    from sottovoce.models.engine.vocabulary import Vocabulary  # late: llguidance
+
     tokenizer, vocabulary = loaded.tokenizer, Vocabulary(loaded.tokenizer)
     excluded = {*tokenizer.all_special_ids, *tokenizer.added_tokens_decoder, *loaded.stop_ids}
     listed = ((id, spelling) for spelling, id in tokenizer.get_vocab().items())

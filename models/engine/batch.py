@@ -10,19 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 
 from sottovoce.models.engine import sampling
-from sottovoce.models.engine.grammar import Constraint, Effect
 from sottovoce.models.engine.lookup import Draft, Tokens
 from sottovoce.models.engine.recorder import LATER, Means, Pending, Recent
 from sottovoce.models.engine.request import Weigh
 from sottovoce.models.engine.sequence import Sequence
-from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.devices import download, upload
 from sottovoce.models.huggingface.embedding_table import Table, argmax, count_nonzero
 from sottovoce.models.huggingface.passes import FINAL
+
+if TYPE_CHECKING:
+    from sottovoce.models.engine.grammar import Effect
+    from sottovoce.models.engine.vocabulary import Mask
 
 NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER marks one that cannot be a stop
 
@@ -163,7 +166,11 @@ class Batch:
         banned = [(i, id) for i, each in enumerate(speakers) for id in each.request.banned]
         self.banned = [upload(list(column), own.rows.device) for column in zip(*banned, strict=True)]
         """Rows and ids of the logits that are banned; empty if none is."""
-        self.wants_best = any(each.wants_best for each in speakers)
+        self.wants_best = any(
+            each.request.stop.by == "argmax" or (each.constraint is not None and each.request.feed.kind == "mean")
+            for each in speakers
+        )
+        """True if argmaxes are needed, of all logits or of those that a format allows."""
         recorded = {layer for each in self.chosen for layer in each.recorder.layers.values()}
         self.layers = sorted(recorded | {FINAL} if self.thinking else recorded)
         """The layers whose states are needed."""
@@ -197,7 +204,11 @@ class Batch:
         """
         finite = logits.amax(-1).isfinite() & logits.amin(-1).isfinite()
         usable = logits.index_put(tuple(self.banned), logits.new_tensor(-torch.inf)) if self.banned else logits
-        masks = {i: mask for i in self.formed if (mask := self._constraint(i).mask()) is not None}
+        masks: dict[int, Mask] = {}
+        for i in self.formed:
+            state = self._foreseen[i] if self.drafts else self.speakers[i].constraint
+            if state is not None and (mask := state.mask()) is not None:
+                masks[i] = mask
         allowed = sampling.limit(usable, masks) if masks else usable
         ids = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
         for group in self.drawn:
@@ -209,11 +220,6 @@ class Batch:
             found.append(means)
         rows = [torch.where(finite, ids, -1), *([argmax(allowed)] if self.wants_best else [])]
         return Choices(self, logits, ids, found, at_least, masks, download(torch.stack(rows)))
-
-    def _constraint(self, i: int) -> Constraint:
-        state = self._foreseen[i] if self.drafts else self.speakers[i].constraint
-        assert state is not None, "asked only within a format"
-        return state
 
     def is_confirmed(self, i: int, taken: list[int]) -> bool:
         """Return True if a sequence has said what a choice for it supposes; `taken` are the choices before."""
@@ -262,21 +268,12 @@ class Choices:
     """Waits for the tokens (b,), and the argmax of the logits that the formats allow if any sequence needs it."""
 
     def read(self) -> tuple[list[int], list[int]]:
-        """Return tokens, and argmaxes or -1; a token is -1 if logits were not finite. Waits for the device."""
-        ids, *best = self.checked()
-        self._look_up(ids)
-        return ids, best[0] if best else [-1] * len(ids)
+        """Return tokens, and argmaxes or -1; a token is -1 if logits were not finite. Waits for the device.
 
-    def _averages(self, i: int) -> bool:
-        """Return True if the mean of a sequence is its next input, unless its response format forbids it."""
-        sequence = self.batch.speakers[i]
-        return sequence.request.feed.kind == "mean" and sequence.may_average(self.masks.get(i))
-
-    def _look_up(self, ids: list[int]) -> None:
-        """Put the nearest tokens of the means that need them now in `ids`; LATER stands for the others.
-
-        With `at_least`, all are looked up at once and without guesses, because a guess changes the rows of a product.
+        The means that need their nearest tokens now get them; LATER stands for the others. With `at_least`, all are
+        looked up at once and without guesses, because a guess changes the rows of a product.
         """
+        ids, *best = self.checked()
         speakers, own, at_least = self.batch.speakers, self.batch.own, self.at_least
         for means in self.mean_rows:
             now = [
@@ -290,6 +287,13 @@ class Choices:
                 found = own.nearest(padded(rows, at_least))[: len(now)] if at_least else own.nearest(rows, guesses)
                 for j, id in zip(now, found.tolist(), strict=True):
                     ids[means.at[j]] = id
+        return ids, best[0] if best else [-1] * len(ids)
+
+    def _averages(self, i: int) -> bool:
+        """Return True if the mean of a sequence is its next input, unless its response format forbids it."""
+        sequence = self.batch.speakers[i]
+        freely = sequence.constraint is None or sequence.constraint.may_average(self.masks.get(i))
+        return sequence.request.feed.kind == "mean" and freely
 
     def effect(self, i: int, id: int, best: int) -> Effect | None:
         """Return the effect of a sequence's format on its choice; a token instead of a mean is a mean of one token."""

@@ -33,13 +33,14 @@ ROOM = 8, 1024  # slots and columns to begin with where steps are captured: a mo
 UNKNOWN = 4 << 30  # bytes, for a model without keys and values
 
 
+@dataclass(eq=False)
 class KVCache:
     """The tensors of the cache, by slot and column; the scheduler knows which sequence has which slot."""
 
-    def __init__(self, kinds: abc.Sequence[Kind]) -> None:
-        self.kinds = tuple(kinds)
-        self.slots = self.columns = 0
-        self.tensors: Pages = ()
+    kinds: tuple[Kind, ...]
+    slots: int = 0
+    columns: int = 0
+    tensors: Pages = ()
 
     @property
     def allocated(self) -> int:
@@ -264,11 +265,13 @@ class CacheManager:
         """
         kv, taken = self.kv, len(running)
         slots = self.limits.slots if self.limits.exact else taken + 1
-        columns = max(map(_columns, [request, *running]))
+        columns = whole_rounds(1 + max(each.longest for each in (request, *running)))
         if slots <= kv.slots and columns <= kv.columns:
             return True
         roomy = min(max(slots + waiting, 2 * taken), self.limits.slots)
-        wide = max(_roomy(columns), kv.columns if taken else 0)
+        power = 1 << (columns - 1).bit_length()
+        # 2 or 3 times a power of two, so that a growing conversation rarely moves its columns.
+        wide = max(power * 3 // 4 if columns <= power * 3 // 4 else power, kv.columns if taken else 0)
         sizes = [(roomy, wide), (roomy, columns), (slots, columns)]
         first = min(max(roomy, self._first[0]), self.limits.slots), max(wide, self._first[1])
         if kv.nbytes(*first) <= self.budget // 4:
@@ -297,23 +300,12 @@ class CacheManager:
 
     def alone_takes(self, request: Request) -> int:
         """Return the bytes of keys and values that a request needs if no other runs."""
-        return self.kv.nbytes(self.limits.slots if self.limits.exact else 1, _columns(request))
+        return self.kv.nbytes(self.limits.slots if self.limits.exact else 1, whole_rounds(request.longest + 1))
 
 
 def whole_rounds(columns: int) -> int:
     """Return the next multiple of ROUND."""
     return -(-columns // ROUND) * ROUND
-
-
-def _columns(request: Request) -> int:
-    """Return the columns that a request may fill, rounded up to a multiple of ROUND."""
-    return whole_rounds(request.longest + 1)
-
-
-def _roomy(columns: int) -> int:
-    """Return a larger width, 2 or 3 times a power of two, so that a growing conversation rarely moves its columns."""
-    power = 1 << (columns - 1).bit_length()
-    return power * 3 // 4 if columns <= power * 3 // 4 else power
 
 
 _managers: weakref.WeakSet[CacheManager] = weakref.WeakSet()
@@ -326,8 +318,14 @@ def default_budget(kinds: abc.Sequence[Kind]) -> int:
 
     Bytes that other engines on the same device may still allocate do not count as free.
     """
-    shares = shares_of(kinds)
-    return min((int(_available(device) / share) for device, share in shares.items()), default=UNKNOWN)
+    found = list[int]()
+    for device, share in shares_of(kinds).items():
+        with _lock:
+            promised = sum(manager.may_take(device) for manager in _managers)
+        free = free_memory(device)
+        left = max(free - promised, LEAST * free) * (ON_CPU if device.type == "cpu" else ON_ACCELERATOR)
+        found.append(int(left / share))
+    return min(found, default=UNKNOWN)
 
 
 def shares_of(kinds: abc.Sequence[Kind]) -> dict[torch.device, float]:
@@ -336,10 +334,3 @@ def shares_of(kinds: abc.Sequence[Kind]) -> dict[torch.device, float]:
     for kind in kinds:
         shares[kind.device] = shares.get(kind.device, 0.0) + kind.nbytes / total
     return shares
-
-
-def _available(device: torch.device) -> float:
-    with _lock:
-        promised = sum(manager.may_take(device) for manager in _managers)
-    free = free_memory(device)
-    return max(free - promised, LEAST * free) * (ON_CPU if device.type == "cpu" else ON_ACCELERATOR)

@@ -14,7 +14,7 @@ import weakref
 from collections import abc
 from concurrent.futures import Future
 from functools import partial
-from textwrap import shorten
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedTokenizerBase
 
@@ -22,13 +22,15 @@ from sottovoce.core.bounds import size_of
 from sottovoce.core.errors import ContextOverflow, UsageError
 from sottovoce.core.event_loop import FORKED
 from sottovoce.models.engine.cache import Limits, chain
-from sottovoce.models.engine.grammar import SHOWN, Grammar, grammar_of
 from sottovoce.models.engine.loop import Loop, Worker
-from sottovoce.models.engine.request import Cached, Ids, Reply, Request, Rows, Stop, position_keys
+from sottovoce.models.engine.request import Cached, Ids, Reply, Request, Rows, position_keys
 from sottovoce.models.engine.scheduler import Statistics
 from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface.family import unscaled
 from sottovoce.models.huggingface.network import Network
+
+if TYPE_CHECKING:
+    from sottovoce.models.engine.grammar import Grammar
 
 MAX_BATCH = 64
 EXACT_BATCH = 16  # every step of an exact engine has as many sequences, so fewer are cheaper
@@ -109,13 +111,26 @@ class Engine:
             ContextOverflow: the prompt and the longest reply exceed the model's context.
             UsageError: a value of the request does not fit the model, or its response format cannot be written.
         """
-        _check_length(request, self.network)
+        need, limit, scaling = request.longest, self.network.context, unscaled(self.network.model)
+        thoughts = f", its latent steps {request.steps}," if request.steps else ""
+        reply = f"the reply may take {request.stop.max_new}"
+        found = f"the prompt has {request.length} tokens{thoughts} and {reply}: {need} in all, but"
+        remedy = "shorten the prompt or lower max_tokens"
+        if limit is not None and need > limit:
+            raise ContextOverflow(f"{found} the model reads {limit}; {remedy}")
+        if scaling is not None and need > scaling:
+            raise ContextOverflow(
+                f"{found} past {scaling} this model (longrope) reads a whole batch differently, "
+                f"so a reply would depend on the other requests; {remedy}"
+            )
         _check_values(request)
         _check_shapes(request, self.network)
         if request.form is None:
             return None
+        from sottovoce.models.engine.grammar import grammar_of  # late: few requests have a format
+
         grammar = grammar_of(request.form, self._tokenizer)
-        _check_form(grammar, request.stop)
+        grammar.check(request.stop)
         return grammar
 
     def run(self, request: Request) -> Reply:
@@ -146,21 +161,6 @@ class Engine:
             worker.end()
 
 
-def _check_length(request: Request, network: Network) -> None:
-    need, limit, scaling = request.longest, network.context, unscaled(network.model)
-    thoughts = f", its latent steps {request.steps}," if request.steps else ""
-    reply = f"the reply may take {request.stop.max_new}"
-    found = f"the prompt has {request.length} tokens{thoughts} and {reply}: {need} in all, but"
-    remedy = "shorten the prompt or lower max_tokens"
-    if limit is not None and need > limit:
-        raise ContextOverflow(f"{found} the model reads {limit}; {remedy}")
-    if scaling is not None and need > scaling:
-        raise ContextOverflow(
-            f"{found} past {scaling} this model (longrope) reads a whole batch differently, "
-            f"so a reply would depend on the other requests; {remedy}"
-        )
-
-
 def _check_values(request: Request) -> None:
     sampling, stop, record = request.sampling, request.stop, request.record
     penalty = sampling.repetition_penalty
@@ -184,25 +184,6 @@ def _check_values(request: Request) -> None:
     for good, message in fits:
         if not good:
             raise UsageError(message)
-
-
-def _check_form(grammar: Grammar, stop: Stop) -> None:
-    """Refuse a format that does not fit in the reply, or that a stop string prevents."""
-    form, before = grammar.form, f"\n{grammar.form.after} "
-    marker = len(grammar.marker("")) if form.after else 0
-    if marker + grammar.least > stop.max_new:
-        if form.choices:
-            longest = max(form.choices, key=partial(grammar.vocabulary.length, form=form))
-            what = f"the choice {shorten(longest, SHOWN)!r}"
-        else:  # shortened: a pattern of many actions would fill screens
-            shortest = grammar.vocabulary.text(grammar.path).decode(errors="replace").strip()
-            what = f"the format, at its shortest {shorten(shortest, SHOWN)},"
-        behind = f" after {form.after!r}" if marker else ""
-        raise UsageError(
-            f"{what}{behind} takes {marker + grammar.least} tokens, but max_tokens is {stop.max_new}; raise it"
-        )
-    if form.after and (cut := next((text for text in stop.texts if text in before), None)):
-        raise UsageError(f"the stop string {cut!r} would end the reply before its format, {before!r}; leave it out")
 
 
 def _check_shapes(request: Request, network: Network) -> None:

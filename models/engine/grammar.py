@@ -23,14 +23,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import accumulate
+from textwrap import shorten
 from typing import NamedTuple
 
+import numpy as np
 from llguidance import LLMatcher
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
-from sottovoce.models.engine.request import Finish
+from sottovoce.models.engine.request import Finish, Stop
+from sottovoce.models.engine.sequence import Chosen
 from sottovoce.models.engine.vocabulary import EMPTY, LONGEST, Mask, Vocabulary, grammar_text
 from sottovoce.models.huggingface.text import BROKEN
 
@@ -112,6 +115,32 @@ class Grammar:
         """Return the tokens that lead from a free reply to its format, on a line of their own."""
         return self.vocabulary.ids(self.form.after if before[-1:] in ("", "\n") else "\n" + self.form.after)
 
+    def check(self, stop: Stop) -> None:
+        """Refuse a format that does not fit in the reply, or that a stop string prevents."""
+        form, before = self.form, f"\n{self.form.after} "
+        marker = len(self.marker("")) if form.after else 0
+        if marker + self.least > stop.max_new:
+            if form.choices:
+                longest = max(form.choices, key=lambda choice: self.vocabulary.length(choice, form))
+                what = f"the choice {shorten(longest, SHOWN)!r}"
+            else:  # shortened: a pattern of many actions would fill screens
+                shortest = self.vocabulary.text(self.path).decode(errors="replace").strip()
+                what = f"the format, at its shortest {shorten(shortest, SHOWN)},"
+            behind = f" after {form.after!r}" if marker else ""
+            raise UsageError(
+                f"{what}{behind} takes {marker + self.least} tokens, but max_tokens is {stop.max_new}; raise it"
+            )
+        if form.after and (cut := next((text for text in stop.texts if text in before), None)):
+            raise UsageError(f"the stop string {cut!r} would end the reply before its format, {before!r}; leave it out")
+
+    def begin(self, max_new: int, decode: Callable[[Sequence[int]], str]) -> Constraint:
+        """Return the constraint at the beginning of a reply."""
+        if self.form.after:
+            return Free(self, reserved=self.reserved(max_new), decode=decode)
+        start = constrained(self, 0, max_new)
+        assert start is not None, "the engine checked the request"
+        return start
+
     def reserved(self, max_new: int) -> int:
         """Return the tokens reserved for marker and format at the end of a reply of `max_new` tokens."""
         wanted = len(self.path) + FIELD_TOKENS * max(self.fields(self.path), 1)
@@ -131,26 +160,6 @@ def grammar_of(form: Form, tokenizer: PreTrainedTokenizerBase) -> Grammar:
             vocabulary = Vocabulary(tokenizer)
             _known[tokenizer] = lru_cache(64)(lambda key: Grammar(Form(**json.loads(key)), vocabulary))
     return _known[tokenizer](form.offered.key)
-
-
-class Chosen(NamedTuple):
-    """The choice of a pass for one sequence, with the state of the reply."""
-
-    token: int
-    """The drawn token; with a mean feed, the likeliest token that the format accepts."""
-    nearest: int | None
-    """The nearest token of the mean; None if no mean was made."""
-    stops: bool
-    """True if the choice is a stop."""
-    ids: Sequence[int]
-    """The reply so far."""
-    left: int
-    """Number of tokens that may still be written, this one included."""
-
-    @property
-    def freely(self) -> int:
-        """The token that would be written without a format."""
-        return self.token if self.nearest is None else self.nearest
 
 
 class Effect(NamedTuple):
@@ -191,6 +200,10 @@ class Constraint:
         """Return the tokens that may be chosen; None if all may."""
         return None
 
+    def may_average(self, mask: Mask | None) -> bool:
+        """Return True if a mean may be fed next: within a format only in the middle of a text, by its mask."""
+        return False
+
     def next(self, chosen: Chosen) -> Effect:
         """Return the effect of a pass's choice."""
         raise NotImplementedError
@@ -203,6 +216,10 @@ class Free(Constraint):
     reserved: int
     """Tokens that marker and format need."""
     decode: Callable[[Sequence[int]], str]
+
+    def may_average(self, mask: Mask | None) -> bool:
+        """Return True."""
+        return True
 
     def next(self, chosen: Chosen) -> Effect:
         """Return the choice, or the marker where the reply, or its one free line, would end."""
@@ -276,6 +293,10 @@ class Constrained(Constraint):
         """Return the tokens that lead on; None once the format is complete."""
         return None if self.forced or self.complete is not None else self._mask
 
+    def may_average(self, mask: Mask | None) -> bool:
+        """Return True if at least half of all tokens may come next."""
+        return not self.forced and mask is not None and 2 * int(np.count_nonzero(mask)) >= len(mask)
+
     @cached_property
     def _mask(self) -> Mask | None:
         mask = self.grammar.vocabulary.mask(self.matcher)
@@ -298,7 +319,9 @@ class Constrained(Constraint):
             return Effect(after, chosen.nearest, as_token=False, ends=after.matcher.is_stopped())
         if after := self.after(chosen.token, chosen):
             return Effect(after, chosen.token, ends=after.matcher.is_stopped())
-        return Effect(self, None) if self.complete is not None else self._close(chosen, self._to_close())
+        texts = accumulate(self.grammar.vocabulary.text((id,)) for id in self.path)
+        to_close = next((i for i, text in enumerate(texts) if EMPTY in text), 0)  # up to the next reserved text
+        return Effect(self, None) if self.complete is not None else self._close(chosen, to_close or len(self.path))
 
     def after(self, id: int, chosen: Chosen) -> Constrained | None:
         """Return the state after one more token; None if the token does not lead on or leaves too few tokens."""
@@ -315,11 +338,6 @@ class Constrained(Constraint):
         path = grammar.vocabulary.rest_of(self.path, id, matcher) or grammar.completion(matcher, left)
         after = None if path is None else replace(self, matcher=matcher, path=path)
         return after if after and after._needed <= left else None
-
-    def _to_close(self) -> int:
-        """Return the length of the path up to the next text with reserved tokens; the whole length if there is none."""
-        texts = accumulate(self.grammar.vocabulary.text((id,)) for id in self.path)
-        return next((i for i, text in enumerate(texts) if EMPTY in text), 0) or len(self.path)
 
     def _close(self, chosen: Chosen, queue: int) -> Effect:
         id, path = self.path[0], self.path[1:]
@@ -338,12 +356,3 @@ def constrained(grammar: Grammar, at: int, left: int, *, short: bool = False) ->
     reserved = min(FIELD_TOKENS, (left - len(path)) // (grammar.fields(path) + 1))
     complete = at if matcher.is_accepting() else None
     return Constrained(grammar, short, complete, matcher=matcher, path=path, reserved=reserved)
-
-
-def constraint_of(grammar: Grammar, max_new: int, decode: Callable[[Sequence[int]], str]) -> Constraint:
-    """Return the constraint at the beginning of a reply."""
-    if grammar.form.after:
-        return Free(grammar, reserved=grammar.reserved(max_new), decode=decode)
-    start = constrained(grammar, 0, max_new)
-    assert start is not None, "the engine checked the request"
-    return start

@@ -12,12 +12,15 @@ probability p(d), and draws from the rest otherwise. To draw first, and to keep 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from sottovoce.models.engine.grammar import Constraint
 from sottovoce.models.engine.request import Ids, Piece
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.packed_weights import format_of
+
+if TYPE_CHECKING:
+    from sottovoce.models.engine.grammar import Constraint
 
 MAX_PROPOSED = 8  # proposed tokens of a sequence in a pass
 NGRAMS = (4, 2)  # numbers of last tokens that are looked up, until they are found
@@ -40,21 +43,24 @@ class Draft:
     """The state of the sequence's format before each of them and behind them; None without a format."""
 
 
+@dataclass(eq=False)
 class Lookup:
     """The tokens that a sequence may say next: those that followed its last ones the last time."""
 
-    def __init__(self, prompt: Sequence[Piece]) -> None:
-        """Keep the prompt; it is read at the first proposal."""
-        self._prompt, self._ids = prompt, list[int]()
-        self._prompt_length, self._accepted, self._checked = 0, 0.0, 0.0
-        self._next: tuple[dict[Tokens, int], ...] = tuple({} for _ in NGRAMS)
-        """Where the token is that followed some tokens the last time."""
+    prompt: Sequence[Piece]
+    """Read at the first proposal."""
+    _ids: list[int] = field(default_factory=list)
+    _prompt_length: int = 0
+    _accepted: float = 0.0
+    _checked: float = 0.0
+    _next: tuple[dict[Tokens, int], ...] = field(default_factory=lambda: tuple({} for _ in NGRAMS))
+    """Where the token is that followed some tokens the last time."""
 
     def propose(self, said: Sequence[int], most: int) -> tuple[Sequence[int], float]:
         """Return up to `most` tokens that may follow the prompt and the reply so far, and the chance of each."""
         if not self._ids:
-            pieces = (piece.ids if isinstance(piece, Ids) else (LATENT,) * len(piece) for piece in self._prompt)
-            self._prompt_length = sum(map(len, self._prompt))
+            pieces = (piece.ids if isinstance(piece, Ids) else (LATENT,) * len(piece) for piece in self.prompt)
+            self._prompt_length = sum(map(len, self.prompt))
             self._add([id for piece in pieces for id in piece])
         self._add(said[len(self._ids) - self._prompt_length :])
         for size, following in zip(NGRAMS, self._next, strict=True):

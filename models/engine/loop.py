@@ -35,8 +35,7 @@ class Loop:
     def __init__(self, network: Network, limits: Limits, statistics: Statistics, overlap: bool | None = None) -> None:
         """`overlap`: give the device its next pass before the results of this one are read; None does so on a GPU."""
         self.scheduler = Scheduler(network, limits, statistics)
-        self._runner = Runner(network, exact=limits.exact, slots=limits.slots)
-        self._network = network
+        self._runner = Runner(network, limits.slots if limits.exact else 0)
         self._overlap = (network.device.type == "cuda" if overlap is None else overlap) and not limits.exact
         self._pass_ahead: tuple[Batch, StepOutput] | None = None
         """A pass whose results are not read yet."""

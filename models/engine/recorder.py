@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -41,18 +42,18 @@ class Means(NamedTuple):
     """The averaging weights (g, V), of which the largest are recorded; (g, 0) if nobody records any."""
 
 
+@dataclass(eq=False)
 class Pending:
     """The means of all sequences on one network whose tokens are not looked up; the first need looks all of them up.
 
     A product with the whole table costs little more over many means than over one.
     """
 
-    def __init__(self, table: Table) -> None:
-        """`table` has the embedding rows of the tokens."""
-        self.table = table
-        self._places: list[tuple[list[int], int]] = []
-        self._rows: list[torch.Tensor] = []
-        self._guesses: list[torch.Tensor] = []
+    table: Table
+    """The embedding rows of the tokens."""
+    _places: list[tuple[list[int], int]] = field(default_factory=list)
+    _rows: list[torch.Tensor] = field(default_factory=list)
+    _guesses: list[torch.Tensor] = field(default_factory=list)
 
     def add(self, places: Sequence[tuple[list[int], int]], rows: torch.Tensor, guesses: torch.Tensor) -> None:
         """Queue means (n, E) whose tokens have places in lists of ids; `guesses` (n,) are tokens close to them."""

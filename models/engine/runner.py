@@ -38,19 +38,20 @@ class StepOutput:
     """The next latent steps (b, E) of those who think; None if nobody does."""
 
 
+@dataclass(frozen=True)
 class Runner:
     """Runs batches on a network and changes only the KV cache, so that a failed pass can be repeated."""
 
-    def __init__(self, network: Network, *, exact: bool, slots: int) -> None:
-        """`exact`: passes have one shape, with `slots` sequences in every step, so that sums have one order."""
-        self._network, self._exact, self._at_least = network, exact, slots if exact else 0
+    network: Network
+    at_least: int = 0
+    """The sequences of every step if the engine is `exact`, else 0: then passes have one shape, and sums one order."""
 
     def run(self, batch: Batch, cache: KVCache, ahead: int = 0) -> StepOutput:
         """Read the batch, and choose the next input of sequences whose prompts are read.
 
         `ahead` passes before this one have not been noted yet in the sequences.
         """
-        network = self._network
+        network = self.network
         if batch.prompts:
             for slot, sequence in enumerate(batch.sequences, batch.first):
                 for column, piece, start in sequence.to_paste:
@@ -73,18 +74,18 @@ class Runner:
         if thoughts is not None:
             speaking = upload(batch.speaking, logits.device)
             logits, states = logits[speaking], _rows(states, speaking)
-        choices = batch.choose(logits, self._at_least, ahead)
+        choices = batch.choose(logits, self.at_least, ahead)
         batch.mean_rows, batch.inputs = choices.mean_rows, self._next_inputs(choices) if batch.feeds else None
         return StepOutput(choices, states, thoughts)
 
     def _next_inputs(self, choices: Choices) -> torch.Tensor:
         """Return the next inputs of those who speak, ids (b,) or rows (b, E), without waiting for the device."""
-        inputs, own = choices.tokens, self._network.table.key
+        inputs, own = choices.tokens, self.network.table.key
         if not choices.mean_rows:
             return inputs
         if len(choices.mean_rows) == 1 and len(choices.mean_rows[0].at) == len(inputs):
             return choices.mean_rows[0].rows[own]
-        inputs = self._network.embed(inputs.clamp_min(0))
+        inputs = self.network.embed(inputs.clamp_min(0))
         for means in choices.mean_rows:
             inputs[upload(means.at, inputs.device)] = means.rows[own]
         return inputs
@@ -95,15 +96,15 @@ class Runner:
         if batch.drafts:  # the pass returned no others
             return None
         if n == len(batch.sequences):
-            return slice(n) if self._exact or self._network.cuda_graphs else None
+            return slice(n) if self.at_least or self.network.cuda_graphs else None
         places = {id(each): i for i, each in enumerate(batch.sequences)}
-        return upload([places[id(each)] for each in batch.chosen], self._network.device)
+        return upload([places[id(each)] for each in batch.chosen], self.network.device)
 
     def _thoughts(self, batch: Batch, states: torch.Tensor) -> torch.Tensor:
         if len(batch.thinking) < len(states):
             states = states[upload(batch.thinking, states.device)]
         thinking = [each for i in batch.thinking if (each := batch.chosen[i].request.thinking) is not None]
-        return next_thoughts(states, thinking, self._at_least).to(self._network.table.rows)
+        return next_thoughts(states, thinking, self.at_least).to(self.network.table.rows)
 
     def _prompts(self, batch: Batch, cache: KVCache) -> Reading:
         """Return the next positions of prompts.
@@ -111,24 +112,24 @@ class Runner:
         All rows end together, so that the last query of each is the last of the pass. Shorter rows begin with padding,
         which reads id 0 at position 0 and is written to the spare column.
         """
-        sequences, n, device = batch.sequences, max(batch.num_tokens), self._network.device
+        sequences, n, device = batch.sequences, max(batch.num_tokens), self.network.device
         read = [each.ahead for each in sequences]
         pads = [n - len(at) for at in read]
         end = max(at[-1] for at in read) + 1
         return Reading(
-            _prompt_inputs(self._network, sequences, read, n),
+            _prompt_inputs(self.network, sequences, read, n),
             upload([[0] * pad + list(at) for at, pad in zip(read, pads, strict=True)], device),
             upload([[cache.columns] * pad + list(at) for at, pad in zip(read, pads, strict=True)], device),
-            torch.arange(whole_rounds(end) if self._exact else end, device=device),
+            torch.arange(whole_rounds(end) if self.at_least else end, device=device),
             cache.window(batch.first, batch.first + len(sequences)),
-            plain=not self._exact and not any(pads) and not any(each.filled or each.to_paste for each in sequences),
-            hidden=hidden_columns(sequences, whole_rounds(end) if self._exact else end, device),
+            plain=not self.at_least and not any(pads) and not any(each.filled or each.to_paste for each in sequences),
+            hidden=hidden_columns(sequences, whole_rounds(end) if self.at_least else end, device),
             sight=last_columns(sequences, read, n, device),
         )
 
     def _check(self, batch: Batch, cache: KVCache) -> Reading:
         """Return the last token of each sequence and those that are proposed behind it, with padding behind these."""
-        sequences, n, device = batch.sequences, max(batch.num_tokens), self._network.device
+        sequences, n, device = batch.sequences, max(batch.num_tokens), self.network.device
         inputs = [[each.next_id, *draft.ids] for each, draft in zip(sequences, batch.drafts, strict=True)]
         read = [[*range(each.filled, each.filled + len(ids))] for each, ids in zip(sequences, inputs, strict=True)]
         pads, end = [n - len(ids) for ids in inputs], max(at[-1] for at in read) + 1
@@ -147,9 +148,9 @@ class Runner:
 
         Queries beyond the number of sequences read nothing that counts.
         """
-        sequences, device = batch.sequences, self._network.device
+        sequences, device = batch.sequences, self.network.device
         filled = [each.filled + ahead for each in sequences]
-        inputs = _step_inputs(self._network, sequences) if batch.inputs is None else batch.inputs
+        inputs = _step_inputs(self.network, sequences) if batch.inputs is None else batch.inputs
         queries, end = self._shape(inputs, max(filled) + 1, cache)
         idle = queries - len(sequences)
         if idle:
@@ -157,18 +158,18 @@ class Runner:
         positions = upload(filled + [0] * idle, device)[:, None]
         columns = upload(filled + [cache.columns] * idle, device)[:, None] if idle else positions
         hidden = hidden_columns(sequences, end, device, queries)
-        equal = not self._exact and not self._network.cuda_graphs and min(filled) == max(filled)
+        equal = not self.at_least and not self.network.cuda_graphs and min(filled) == max(filled)
         span, window = torch.arange(end, device=device), cache.window(0, queries)
         return Reading(inputs[:, None], positions, columns, span, window, equal and not hidden, hidden)
 
     def _shape(self, inputs: torch.Tensor, columns: int, cache: KVCache) -> tuple[int, int]:
         """Return the queries and columns of a step, for its inputs and the columns of the longest sequence."""
-        if self._exact:  # all slots and whole rounds of columns: sums have one order in any batch
+        if self.at_least:  # all slots and whole rounds of columns: sums have one order in any batch
             return cache.slots, whole_rounds(columns)
-        if self._network.cuda_graphs:  # powers of two: few shapes, so that each can be captured
+        if self.network.cuda_graphs:  # powers of two: few shapes, so that each can be captured
             queries, wide = (1 << (n - 1).bit_length() for n in (len(inputs), columns))
             shape = min(queries, cache.slots), min(max(wide, SHORTEST), cache.columns)
-            return self._network.shape_of_step(shape, cache.window(0, cache.slots), inputs)
+            return self.network.shape_of_step(shape, cache.window(0, cache.slots), inputs)
         return len(inputs), columns
 
 

@@ -11,6 +11,7 @@ import logging
 from bisect import bisect_left
 from collections import Counter, abc, deque
 from dataclasses import dataclass
+from functools import cached_property
 
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.core.text import amount
@@ -80,11 +81,14 @@ class Scheduler:
         self._prompts_next = True
         self._most, self._passes_since_failure = limits.slots, 0
         """Maximum number of sequences at a time, lower for a while after memory ran out; and the passes since then."""
-        self.costs = Costs.of(network)
-        """The time of passes that check proposed tokens."""
         self._looks_up = limits.lookup and not limits.exact and not network.attention.alone
         self._suspects: set[Sequence] = set()
         """Sequences of which one caused a failed pass: until all have ended, one runs at a time."""
+
+    @cached_property
+    def costs(self) -> Costs:
+        """The time of passes that check proposed tokens."""
+        return Costs.of(self._network)
 
     @property
     def busy(self) -> bool:
@@ -180,10 +184,11 @@ class Scheduler:
         """Start waiting requests in order; one that shares its beginning with a prompt being read waits for it."""
         held = list[Sequence]()
         while self.waiting and len(self.running) < (1 if self._suspects else self._most):
-            sequence = self.waiting[0]
+            sequence, used = self.waiting[0], [each.filled for each in self.running]
+            running, others = [each.request for each in self.running], len(self.waiting) - 1
             if self._shares(sequence):
                 held.append(sequence)
-            elif self._has_room(sequence):
+            elif self.caches.room_for(sequence.request, running, used, others):
                 self._start(sequence)
             elif self.running:
                 break
@@ -191,10 +196,6 @@ class Scheduler:
                 self._done(sequence, self._too_large(sequence.request))
             self.waiting.popleft()
         self.waiting.extendleft(reversed(held))
-
-    def _has_room(self, sequence: Sequence) -> bool:
-        running, used = [each.request for each in self.running], [each.filled for each in self.running]
-        return self.caches.room_for(sequence.request, running, used, len(self.waiting) - 1)
 
     def _shares(self, sequence: Sequence) -> bool:
         """Return True if a prompt being read will soon serve this one, or serve at least half of its unread part."""

@@ -8,20 +8,41 @@ from collections import abc
 from concurrent.futures import Future
 from dataclasses import replace
 from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.models.engine.cache import KVCache
-from sottovoce.models.engine.grammar import Chosen, Effect, Free, Grammar, constraint_of
 from sottovoce.models.engine.lookup import MAX_PROPOSED, Draft, Lookup
 from sottovoce.models.engine.recorder import Pending, Recorder
 from sottovoce.models.engine.request import Cached, Finish, KeysValues, Origin, Reply, Request, Usage, id_keys, row_keys
 from sottovoce.models.engine.sampling import Uniforms
-from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, overlapping, partial_stop, settled
+
+if TYPE_CHECKING:
+    from sottovoce.models.engine.grammar import Effect, Grammar
+
+
+class Chosen(NamedTuple):
+    """The choice of a pass for one sequence, with the state of the reply."""
+
+    token: int
+    """The drawn token; with a mean feed, the likeliest token that the format accepts."""
+    nearest: int | None
+    """The nearest token of the mean; None if no mean was made."""
+    stops: bool
+    """True if the choice is a stop."""
+    ids: abc.Sequence[int]
+    """The reply so far."""
+    left: int
+    """Number of tokens that may still be written, this one included."""
+
+    @property
+    def freely(self) -> int:
+        """The token that would be written without a format."""
+        return self.token if self.nearest is None else self.nearest
 
 
 class Sequence:
@@ -77,7 +98,7 @@ class Sequence:
         self._uniforms, self._text = Uniforms(self.request.sampling.seed), TextStream(self._detokenizer)
         grammar, record, feed = self._grammar, self.request.record, self.request.feed
         most, decode = self.request.stop.max_new, self._detokenizer.text
-        self.constraint = constraint_of(grammar, most, decode) if grammar else None
+        self.constraint = grammar.begin(most, decode) if grammar else None
         """The state of constrained decoding; None without a response format."""
         self._completed = [] if self.constraint is None or self.constraint.complete is None else [0]  # after n tokens
         self._own_table, self._shown = pending.table.key, 0
@@ -178,22 +199,11 @@ class Sequence:
             states.append(state)
         return Draft(tuple(ids[: len(states) - 1]), states)
 
-    def may_average(self, mask: Mask | None) -> bool:
-        """Return True if a mean may be fed next: within a format only in the middle of a text."""
-        if self.constraint is None or isinstance(self.constraint, Free):
-            return True
-        return not self.constraint.forced and mask is not None and 2 * int(np.count_nonzero(mask)) >= len(mask)
-
     @property
     def complete(self) -> int | None:
         """The number of its tokens at which its format was last complete; None if never, or without a format."""
         before = bisect_right(self._completed, self.n)
         return self._completed[before - 1] if before else None
-
-    @property
-    def wants_best(self) -> bool:
-        """True if the argmax is needed, of all logits or of those that the format allows."""
-        return self.request.stop.by == "argmax" or (self.constraint is not None and self.request.feed.kind == "mean")
 
     def write(self, id: int, best: int, *, averaged: bool) -> Effect:
         """Return the effect of its format on a pass's choice, whose token is the nearest to a mean if `averaged`.
@@ -300,7 +310,11 @@ class Sequence:
         text = self._text.text(self.ids)
         if len(self._prefixes) == self.n:
             self._prefixes.append((max(len(text), self._prefixes[-1][0]), len(settled(text))))
-        end = len(text) if self.finish is not None else min(self._settled(settled(text)), self._lasting(text))
+        end = len(text)
+        if self.finish is None:
+            end = self._settled(settled(text))
+            if self.complete not in (None, self.n):  # what is kept if the format is never completed again
+                end = min(end, len(self._detokenizer.text(self.ids[: self.complete])))
         if end > self._shown:
             on_text(text[:end])
             self._shown = end
@@ -313,35 +327,26 @@ class Sequence:
         before = bisect_right(self._prefixes, len(text) - partial, key=itemgetter(0)) - 1  # tokens that end before it
         return self._prefixes[before][1]
 
-    def _lasting(self, text: str) -> int:
-        """Return the length of the text to keep if the format is never completed again."""
-        if self.complete is None or self.complete == self.n:
-            return len(text)
-        return len(self._detokenizer.text(self.ids[: self.complete]))
-
     def reply(self) -> Reply | SottovoceError | None:
         """Return the reply, with tensors on the CPU, or the error; None if the request was cancelled."""
         if self.error or self.finish is None:
             return self.error
+        n, kept = self.n, self.recorder
         try:
-            return self._reply(self.finish)
+            return Reply(
+                ids=tuple(self.ids),
+                finish=self.finish,
+                usage=Usage(self.length, n, self.reused),
+                complete=self.complete is not None,
+                rows={key: means.cpu() for key, means in kept.mean_rows(n).items()},
+                states=kept.states(n + 1),
+                stats=kept.stats(n),
+                sparse=kept.sparse(n),
+                cache=self._cache,
+                thoughts=torch.stack(self.thoughts).cpu() if self.thoughts else None,
+            )
         except Exception as error:  # memory may be too short even for this
             return failure(error)
-
-    def _reply(self, finish: Finish) -> Reply:
-        n, kept = self.n, self.recorder
-        return Reply(
-            ids=tuple(self.ids),
-            finish=finish,
-            usage=Usage(self.length, n, self.reused),
-            complete=self.complete is not None,
-            rows={key: means.cpu() for key, means in kept.mean_rows(n).items()},
-            states=kept.states(n + 1),
-            stats=kept.stats(n),
-            sparse=kept.sparse(n),
-            cache=self._cache,
-            thoughts=torch.stack(self.thoughts).cpu() if self.thoughts else None,
-        )
 
 
 def failure(error: BaseException) -> SottovoceError:

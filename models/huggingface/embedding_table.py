@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -35,14 +36,13 @@ def tensor_digest(*tensors: torch.Tensor) -> str:
     return digest.hexdigest()
 
 
+@dataclass(eq=False, repr=False)
 class Table:
     """The embedding rows (V, E) of token ids 0 .. V-1."""
 
-    def __init__(self, rows: torch.Tensor) -> None:
-        """Keep `rows` unchanged; `key` identifies them by a digest of their values."""
-        self.rows = rows
-        self._neighbours: dict[int, tuple[torch.Tensor, float]] = {}
-        """Closest rows of an id, and the lowest of their cosines, for the ids requested so far."""
+    rows: torch.Tensor
+    _neighbours: dict[int, tuple[torch.Tensor, float]] = field(default_factory=dict)
+    """Closest rows of an id, and the lowest of their cosines, for the ids requested so far."""
 
     @classmethod
     def of(cls, embedding: nn.Module, vocabulary: int) -> Table:

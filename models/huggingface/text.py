@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -42,24 +43,26 @@ class Detokenizer:
 TAIL, KEPT = 64, 8  # tokens that are decoded again: at most, and at least, because a character may span several
 
 
+@dataclass(eq=False)
 class TextStream:
     """The text of a growing reply, without decoding its beginning again for every token."""
 
-    def __init__(self, detokenizer: Detokenizer) -> None:
-        self._detokenizer = detokenizer
-        self._head, self._done = "", 0
-        """The text of the first tokens, and their number."""
+    detokenizer: Detokenizer
+    _head: str = ""
+    """The text of the first tokens."""
+    _done: int = 0
+    """Their number."""
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the whole text of ids that extend those of the call before, or are a prefix of them."""
         if len(ids) < self._done:
             self._head, self._done = "", 0
-        before, tail = self._head, self._detokenizer.text(ids[self._done :])
+        before, tail = self._head, self.detokenizer.text(ids[self._done :])
         if len(ids) - self._done > TAIL:
             cut = len(ids) - KEPT
-            head = self._detokenizer.text(ids[self._done : cut])
+            head = self.detokenizer.text(ids[self._done : cut])
             # Move the cut on if both parts decode to the whole text; some tokenizers drop a leading space.
-            if head + self._detokenizer.text(ids[cut:]) == tail and not head.endswith(BROKEN):
+            if head + self.detokenizer.text(ids[cut:]) == tail and not head.endswith(BROKEN):
                 self._head, self._done = self._head + head, cut
         return before + tail
 

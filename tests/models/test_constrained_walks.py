@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from sottovoce.core.response_format import Form
-from sottovoce.models.engine.grammar import Chosen, Grammar, constraint_of, grammar_of
+from sottovoce.models.engine.grammar import Grammar, grammar_of
+from sottovoce.models.engine.sequence import Chosen
 from tests.support import tiny_tokenizer
 
 
@@ -43,7 +44,7 @@ FORMS = {
 def walk(grammar: Grammar, n: int, chance: random.Random) -> tuple[int, ...]:
     """A random reply of at most n tokens; its masks are compared with those of a matcher that reads every token."""
     vocabulary, said = grammar.vocabulary, list[int]()
-    constraint, plainly = constraint_of(grammar, n, str), grammar.start.deep_copy()
+    constraint, plainly = grammar.begin(n, str), grammar.start.deep_copy()
     while len(said) < n:
         mask = constraint.mask()
         if mask is not None:
@@ -115,7 +116,7 @@ def test_a_completion_that_first_ends_an_escape_is_not_one_of_a_free_text() -> N
 
 def test_inside_a_free_text_whole_characters_keep_the_state() -> None:
     ids = grammar_of(FORMS["texts"], tiny_tokenizer()).vocabulary.ids('{"reasoning": "I say, yes')
-    constraint = constraint_of(grammar_of(FORMS["texts"], tiny_tokenizer()), 99, str)
+    constraint = grammar_of(FORMS["texts"], tiny_tokenizer()).begin(99, str)
     states = [constraint]
     for i, id in enumerate(ids):
         states.append(states[-1].next(Chosen(id, None, False, ids[:i], 99 - i)).then)

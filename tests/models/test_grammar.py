@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import UNKNOWN, Form
 from sottovoce.models import Ids, Sampling, Stop, assemble
-from sottovoce.models.engine.grammar import Constrained, Grammar, constraint_of, grammar_of
+from sottovoce.models.engine.grammar import Constrained, Grammar, grammar_of
 from tests.models.support import fresh
 from tests.support import request, tiny_loaded, tiny_model, tiny_tokenizer
 
@@ -150,7 +150,7 @@ def test_replies_share_a_grammar_and_no_matcher() -> None:
     """Engines of one vocabulary have threads of their own, and a matcher that is asked in two of them breaks."""
     found = grammar(Form.of_object("a"))
 
-    guides = [constraint_of(found, 99, str) for _ in range(2)]
+    guides = [found.begin(99, str) for _ in range(2)]
 
     matchers = [constraint.matcher for constraint in guides if isinstance(constraint, Constrained)]
     assert len({*map(id, [found.start, *matchers])}) == 3

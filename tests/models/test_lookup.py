@@ -34,7 +34,7 @@ class Known(Lookup):
     """What plain decoding said, by the prompt."""
 
     def propose(self, said: Any, most: int) -> Any:
-        known = (*self.replies.get(id(self._prompt), ()), *[7] * most)
+        known = (*self.replies.get(id(self.prompt), ()), *[7] * most)
         ids = [(id + (at % 5 == 4)) % VOCABULARY for at, id in enumerate(known)]
         return ids[len(said) : len(said) + most], 0.9
 
