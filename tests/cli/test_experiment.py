@@ -14,7 +14,7 @@ from tests.support import tiny_model, tiny_tokenizer
 
 TABLE = """
 about: Which is better?
-questions: {{sample: arithmetic/1, limit: 3}}
+questions: {{sample: arithmetic/1, limit: 2}}
 settings: {{model: {model}, max-tokens: 4, rounds: 2, answer-turn: off}}
 rows:
   alone: {{scheme: single}}
@@ -30,15 +30,22 @@ def table(tmp_path: Path, models: Models) -> Path:
     return path
 
 
-def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: Path) -> None:
-    answer = call("experiment", "run", table, "--limit", 2, "--trust-paths")
+def test_the_comparison_is_on_stdout_progress_on_stderr_and_a_finished_experiment_is_printed_again(
+    call: Call, table: Path
+) -> None:
+    typed = ("experiment", "run", table, "--limit", 2, "--trust-paths")
+    first, folder = call(*typed), runs_folder() / "table-limit-2"
+    table.write_text(table.read_text().replace("about: Which", "about: What"))
 
-    assert answer.code == 0
-    assert answer.out.startswith("Which is better?\n\n| run | questions | discussions |")
-    assert "| `pair` | `alone` | 2 |" in answer.out
-    assert answer.out.endswith(f"saved in {runs_folder() / 'table-limit-2'}\n")
-    assert answer.err.startswith("alone: single · nl · ")
-    assert "pair: 0.0% right of 2, " in answer.err and " 8 calls" in answer.err
+    again, there = call(*typed), call("experiment", "run", folder, "--trust-paths")
+
+    assert first.out.startswith("Which is better?\n\n| run | questions | discussions |")
+    assert "| `pair` | `alone` | 2 |" in first.out and first.out.endswith(f"saved in {folder}\n")
+    assert first.err.startswith("alone: single · nl · ")
+    assert "pair: 0.0% right of 2, " in first.err and " 8 calls" in first.err
+    assert [answer.code for answer in (first, again, there)] == [0, 0, 0] and again.err == there.err == ""
+    assert first.out.partition("\n")[2] == again.out.partition("\n")[2] == there.out.partition("\n")[2]
+    assert again.out.startswith("What is better?") and there.out == again.out
 
 
 def test_the_option_for_a_model_is_short_for_the_setting(call: Call, table: Path, models: Models) -> None:
@@ -49,22 +56,6 @@ def test_the_option_for_a_model_is_short_for_the_setting(call: Call, table: Path
 
     assert short.out == long.out and short.code == long.code == 0
     assert "table-model-" in short.out.splitlines()[-1]
-
-
-def test_a_finished_experiment_is_printed_again(call: Call, table: Path, tmp_path: Path) -> None:
-    save = ("--save", tmp_path / "kept", "--trust-paths")  # the model lies elsewhere
-    first = call("experiment", "run", table, *save)
-    table.write_text(table.read_text().replace("about: Which", "about: What"))
-
-    again, there = (
-        call("experiment", "run", table, *save),
-        call("experiment", "run", tmp_path / "kept", "--trust-paths"),
-    )
-
-    assert [answer.code for answer in (first, again, there)] == [0, 0, 0]
-    assert again.err == there.err == ""
-    assert first.out.partition("\n")[2] == again.out.partition("\n")[2] == there.out.partition("\n")[2]
-    assert again.out.startswith("What is better?") and there.out == again.out
 
 
 def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) -> None:

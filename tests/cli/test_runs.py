@@ -6,15 +6,17 @@ import csv
 import json
 import os
 import shlex
+import shutil
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from sottovoce.cli.main import main
 from sottovoce.runs.log import encoded
 from sottovoce.runs.run import load_run
 from sottovoce.runs.run_directory import LOG, Log, runs_folder, saved_runs
-from tests.cli.conftest import Call, Models
+from tests.cli.conftest import Answer, Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused
 
 FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)
@@ -25,70 +27,86 @@ KEYS = set(
 """Keys of an exported record."""
 
 
-@pytest.fixture
-def asked(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of three questions."""
     rows = [{"id": f"q{i}", "question": f"{i} + 2?", "target": str(i + 2), "level": i} for i in (1, 2, 3)]
-    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return tmp_path / "asked.jsonl"
+    file = tmp_path_factory.mktemp("asked") / "asked.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
 
 
-def test_a_file_of_questions_is_asked_under_every_seed(call: Call, models: Models, asked: Path) -> None:
-    answer = call("debate", "--questions", asked, "--seeds", 4, "--seeds", 5, "--model", models.tiny, *FEW)
+@pytest.fixture(scope="module")
+def kept(asked: Path, models: Models) -> Path:
+    """A run of three questions under two seeds."""
+    many = ["debate", "--questions", asked, "--seeds", 4, "--seeds", 5, "--model", models.tiny, *FEW, "--quiet"]
+    assert main([str(word) for word in (*many, "--save", asked.parent / "run")]) == 0
+    return asked.parent / "run"
 
-    (folder,) = saved_runs()
-    assert answer.code == 0 and f"saved in {folder}" in answer.out.replace("\n", "")
-    run = load_run(folder)
+
+def test_a_file_of_questions_is_asked_under_every_seed_and_each_discussion_is_shown(call: Call, kept: Path) -> None:
+    run = load_run(kept)
     assert [*run.records] == [(f"q{i}", seed) for i in (1, 2, 3) for seed in (4, 5)]
     assert run.status == "done" and {record.settings["seed"] for record in run.records.values()} == {4, 5}
     assert run.manifest.origin == "all 3 rows of asked.jsonl"
 
+    shown = call("runs", "show", kept, "--question", "q2", "--seed", 5, "--show-prompts").out
+    assert "seed 5" in shown and "Decision" in shown and "is asked" in shown
+    assert "2 + 2?" in shown and "1 + 2?" not in shown
+    of_seed = call("runs", "show", kept, "--seed", 5).out.splitlines()
+    assert of_seed[0].endswith(" · seed 5 · 3 questions")  # it said: seed 4, 5 · 1 question
+    unknown = "unknown question 'q9'; choose from: q1, q2, q3"
+    assert refused(call, USAGE, "runs", "show", kept, "--question", "q9") == unknown
+    assert refused(call, USAGE, "runs", "show", "--seed", 9, kept) == "unknown seed 9; choose from: 4, 5"
+
 
 def test_many_discussions_as_json_are_one_object(call: Call, models: Models, asked: Path) -> None:
-    out = json.loads(call("debate", "--questions", asked, "--json", "--model", models.tiny, *FEW).out)
+    many = call("debate", "--questions", asked, "--limit", 2, "--json", "--model", models.tiny, *FEW)
+    out = json.loads(many.out)
 
-    assert (out["format"], out["version"], out["status"], len(out["results"])) == ("sottovoce.run", 1, "done", 3)
+    assert (out["format"], out["version"], out["status"], len(out["results"])) == ("sottovoce.run", 1, "done", 2)
     assert {result["calls"] for result in out["results"]} == {2} and out["models"]["agent_1"]["weights"]
 
 
-def test_a_run_in_a_folder_of_its_own_is_not_listed_and_says_where_it_is(
+def test_a_run_is_shown_as_it_was_and_listed_unless_it_has_a_folder_of_its_own(
     call: Call, models: Models, tmp_path: Path
 ) -> None:
-    said = call("debate", "2 + 2?", "--model", models.tiny, "--save", tmp_path / "own", *FEW)
-
+    debate = ("debate", "2 + 2?", "--model", models.tiny, "--target", 4, *FEW)
+    own = call(*debate, "--save", tmp_path / "own").out
     (last,) = call("runs", "list").out.splitlines()
-    assert f"runs show {tmp_path / 'own'}`" in said.out.splitlines()[-1]
+    assert f"runs show {tmp_path / 'own'}`" in own.splitlines()[-1]
     assert "0 runs, with experiments 0 bytes, without those of --save FOLDER (`runs show FOLDER`)" in last
-    assert said.out.startswith(call("runs", "show", tmp_path / "own").out)
+    assert own.startswith(call("runs", "show", tmp_path / "own").out)
+
+    said, listed = call(*debate).out, call("runs", "list").out
+    name = saved_runs()[0].name
+    assert call("runs", "show", "latest").out == said
+    assert name in listed and "done" in listed and "1 question" in listed
+    line, none = refused(call, USAGE, "runs", "resume", saved_runs()[0]), refused(call, FAILED, "runs", "resume")
+    assert line.endswith(f"is over; `sottovoce runs show {name}` shows it")
+    assert none.endswith("is over, in use or unreadable; for a run of --save FOLDER: `sottovoce runs resume FOLDER`")
 
 
-def test_a_run_is_listed_and_shown_again_as_it_was(call: Call, models: Models) -> None:
-    said = call("debate", "2 + 2?", "--model", models.tiny, "--target", "4", *FEW)
-
-    listed, again = call("runs", "list"), call("runs", "show", "latest")
-
-    assert again.out == said.out
-    assert saved_runs()[0].name in listed.out and "done" in listed.out and "1 question" in listed.out
-
-
-@pytest.mark.parametrize("saved", [False, True])
-def test_a_run_resumes_after_a_limit(call: Call, models: Models, asked: Path, tmp_path: Path, saved: bool) -> None:
+@pytest.fixture
+def stopped(call: Call, models: Models, asked: Path) -> Answer:
+    """What a run of three questions printed that was stopped after one."""
     same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
-    save = ("--save", tmp_path / "run") if saved else ()
-    stopped = call(*same, *save, "--call-limit", 3, "--at-once", 1)
-    (folder,) = [tmp_path / "run"] if saved else saved_runs()
-    before = load_run(folder)
+    return call(*same, "--call-limit", 3, "--at-once", 1)
 
+
+def test_a_run_resumes_after_a_limit(call: Call, stopped: Answer) -> None:
+    (folder,) = saved_runs()
+    before = load_run(folder)
     typed = stopped.err.partition("`sottovoce ")[2].partition("`")[0]
     went_on = call(*shlex.split(typed))
 
     assert stopped.code == FAILED and "stopped: the call limit is reached: " in stopped.out
     assert "the call limit is reached: " in stopped.err
-    assert typed == f"runs resume {folder if saved else folder.name} --trust-paths"
+    assert typed == f"runs resume {folder.name} --trust-paths"
     assert before.status == "stopped" and before.unfinished
     after = load_run(folder)
     assert (went_on.code, after.status, after.cost.calls) == (0, "done", 6)
-    assert saved_runs() == ([] if saved else [folder])
+    assert saved_runs() == [folder]
 
 
 def test_a_stopped_run_of_programs_prints_the_command_that_resumes_it(
@@ -124,10 +142,9 @@ def test_a_bad_neighbour_is_one_row_and_ends_no_command(call: Call, models: Mode
 
 @pytest.mark.parametrize(("times", "ended"), [(0, True), (2, True), (2, False)])
 def test_a_log_that_lost_or_doubled_a_line_says_so_where_it_is_shown(
-    call: Call, models: Models, asked: Path, times: int, ended: bool
+    call: Call, kept: Path, times: int, ended: bool
 ) -> None:
-    call("debate", "--questions", asked, "--model", models.tiny, *FEW)
-    log = saved_runs()[0] / LOG
+    log = shutil.copytree(kept, runs_folder() / "2026-01-01-120000-debate") / LOG
     lines = log.read_bytes().splitlines(keepends=True)[: None if ended else -1]
     at = next(n for n, line in enumerate(lines) if b'"task":"4/' in line)
 
@@ -137,46 +154,22 @@ def test_a_log_that_lost_or_doubled_a_line_says_so_where_it_is_shown(
         assert "lines of the log were lost, doubled or changed" in call(*command).out
 
 
-def test_what_is_over_is_not_resumed(call: Call, models: Models) -> None:
-    same = ("debate", "2 + 2?", "--model", models.tiny, *FEW)
-    call(*same)
-
-    line, none = refused(call, USAGE, "runs", "resume", saved_runs()[0]), refused(call, FAILED, "runs", "resume")
-
-    assert line.endswith(f"is over; `sottovoce runs show {saved_runs()[0].name}` shows it")
-    assert none.endswith("is over, in use or unreadable; for a run of --save FOLDER: `sottovoce runs resume FOLDER`")
-
-
 @pytest.mark.parametrize("form", ["jsonl", "csv", "markdown", "inspect"])
-def test_a_run_is_exported(call: Call, models: Models, asked: Path, tmp_path: Path, form: str) -> None:
-    call("debate", "--questions", asked, "--model", models.tiny, *FEW)
-
-    call("runs", "export", "latest", tmp_path / "out", "--format", form)
-    text = (tmp_path / "out").read_text()
+def test_a_run_is_exported(call: Call, kept: Path, tmp_path: Path, form: str) -> None:
+    call("runs", "export", kept, tmp_path / "out", "--format", form)
+    text, ids = (tmp_path / "out").read_text(), [f"q{i}" for i in (1, 2, 3) for _ in (4, 5)]
     if ending := {"jsonl": ".jsonl", "csv": ".csv", "markdown": ".md"}.get(form):
-        call("runs", "export", "latest", tmp_path / f"out{ending}")
+        call("runs", "export", kept, tmp_path / f"out{ending}")
         assert (tmp_path / f"out{ending}").read_text() == text
     if form == "inspect":
-        assert [sample["id"] for sample in json.loads(text)["samples"]] == ["q1", "q2", "q3"]
+        assert [sample["id"] for sample in json.loads(text)["samples"]] == ids
     elif form == "jsonl":
         records = [json.loads(line) for line in text.splitlines()]
-        assert [record["question"]["id"] for record in records] == ["q1", "q2", "q3"]
-        assert records[0].keys() == KEYS
+        assert [record["question"]["id"] for record in records] == ids and records[0].keys() == KEYS
     elif form == "csv":
-        assert [row["question"] for row in csv.DictReader(text.splitlines())] == ["q1", "q2", "q3"]
+        assert [row["question"] for row in csv.DictReader(text.splitlines())] == ids
     else:
-        assert text.count("\n## Decision") == 3
-
-
-def test_runs_are_compared(call: Call, models: Models, asked: Path, tmp_path: Path) -> None:
-    for scheme in ("debate", "single"):
-        call(scheme, "--questions", asked, "--model", models.tiny, "--save", tmp_path / scheme, *FEW[:4])
-
-    answer = call("runs", "compare", tmp_path / "debate", tmp_path / "single")
-
-    assert answer.code == 0
-    assert "| `debate` | 3 | 3 |" in answer.out and "| `single` | `debate` | 3 |" in answer.out
-    assert "no difference that 3 questions could show" in answer.out
+        assert text.count("\n## Decision") == 6
 
 
 def test_runs_are_removed_by_name_all_or_none(call: Call, models: Models, tmp_path: Path) -> None:
@@ -215,50 +208,21 @@ def test_no_run_is_removed_that_nobody_asked_for(call: Call, models: Models) -> 
     assert saved_runs() == [young]
 
 
-def test_one_discussion_of_many_is_shown(call: Call, models: Models, asked: Path) -> None:
-    call("debate", "--questions", asked, "--seeds", 4, "--seeds", 5, "--model", models.tiny, *FEW)
-
-    shown = call("runs", "show", "latest", "--question", "q2", "--seed", 5, "--show-prompts")
-
-    assert "seed 5" in shown.out and "Decision" in shown.out and "is asked" in shown.out
-    assert "2 + 2?" in shown.out and "1 + 2?" not in shown.out
-    of_seed = call("runs", "show", "latest", "--seed", 5).out.splitlines()
-    assert of_seed[0].endswith(" · seed 5 · 3 questions")  # it said: seed 4, 5 · 1 question
-    assert (
-        refused(call, USAGE, "runs", "show", "latest", "--question", "q9")
-        == "unknown question 'q9'; choose from: q1, q2, q3"
-    )
-    assert refused(call, USAGE, "runs", "show", "--seed", 9, "latest") == "unknown seed 9; choose from: 4, 5"
-
-
-@pytest.fixture
-def stopped(call: Call, models: Models, tmp_path: Path) -> str:
-    """A run of three questions that was stopped after one."""
-    asked = tmp_path / "asked.jsonl"
-    asked.write_text("".join(f'{{"id": "q{i}", "question": "{i} + 2?", "target": "{i + 2}"}}\n' for i in (1, 2, 3)))
-    call("debate", "--questions", asked, "--model", models.tiny, *FEW, "--call-limit", 3, "--at-once", 1)
-    return saved_runs()[-1].name
-
-
-def test_an_unfinished_run_is_reported_as_far_as_it_got(call: Call, stopped: str, tmp_path: Path) -> None:
-    answer = call("runs", "report", stopped, "--html", tmp_path / "out.html")
+def test_an_unfinished_run_is_reported_as_far_as_it_got(call: Call, stopped: Answer, tmp_path: Path) -> None:
+    (folder,) = saved_runs()
+    answer = call("runs", "report", folder.name, "--html", tmp_path / "out.html")
 
     first, last = answer.out.replace(f"{tmp_path}/", "").splitlines()
-    assert answer.code == 0 and first == f"unfinished: 1 of 3 discussions ended (open: {stopped})"
+    assert answer.code == 0 and first == f"unfinished: 1 of 3 discussions ended (open: {folder.name})"
     assert last.startswith("report of 1 run, 1 discussion: out.html (")
     assert first in (tmp_path / "out.html").read_text()
-    assert call("runs", "compare", stopped).out.endswith(f"- `{stopped}`: 2 of 3 are not over.\n")
+    assert call("runs", "compare", folder.name).out.endswith(f"- `{folder.name}`: 2 of 3 are not over.\n")
 
-
-def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str, tmp_path: Path) -> None:
-    log = saved_runs()[-1] / "log.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    log.write_text("".join(line for line in lines if '"decided"' not in line))
-
-    nothing = refused(call, USAGE, "runs", "report", stopped, "--html", tmp_path / "out.html")
-
-    assert nothing.startswith(f"nothing to report yet: no discussion of {stopped} has ended")
-    assert not (tmp_path / "out.html").exists()
+    lines = (folder / LOG).read_text().splitlines(keepends=True)
+    (folder / LOG).write_text("".join(line for line in lines if '"decided"' not in line))
+    nothing = refused(call, USAGE, "runs", "report", folder.name, "--html", tmp_path / "none.html")
+    assert nothing.startswith(f"nothing to report yet: no discussion of {folder.name} has ended")
+    assert not (tmp_path / "none.html").exists()
 
 
 def test_a_run_is_compared_with_baselines_of_its_cost(call: Call, models: Models, tmp_path: Path) -> None:
@@ -273,8 +237,5 @@ def test_a_run_is_compared_with_baselines_of_its_cost(call: Call, models: Models
         f"| `{name}`" for name in ("pair", "pair-single", "pair-self-consistency")
     ]
     assert "- `pair-self-consistency`: " in first.out and "to cost as much as a discussion of `pair`" in first.out
-    assert sorted(log.parent.name for log in tmp_path.glob("*/log.jsonl")) == [
-        "pair",
-        "pair-self-consistency",
-        "pair-single",
-    ]
+    made = sorted(log.parent.name for log in tmp_path.glob("*/log.jsonl"))
+    assert made == ["pair", "pair-self-consistency", "pair-single"]

@@ -19,7 +19,7 @@ from tests.runs.support import task
 from tests.tables import some
 
 NO_MODEL = ("--model", "./no-such-model")
-DEEP = "[" * 5_000 + "]" * 5_000
+DEEP = "[" * 2_000 + "]" * 2_000
 SIGINT_AT = """
 import os, signal, sys
 class Stop:
@@ -44,19 +44,19 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "arguments"),
+    ("text", "arguments"),
     [
-        ("deep.yaml", f"a: {DEEP}", ["debate", "2 + 2?", "--settings", "deep.yaml", *NO_MODEL]),
-        ("deep.jsonl", f'{{"question": {DEEP}}}', ["debate", "--questions", "deep.jsonl", *NO_MODEL]),
-        ("deep.jsonl", DEEP, ["monitor", "train", "deep.jsonl", "--to", "m.json"]),
-        ("x", "", ["debate", "2 + 2?", "--option", f"a={DEEP}", *NO_MODEL]),
+        (f"a: {DEEP}", ["debate", "--settings", "deep.yaml", "2 + 2?", *NO_MODEL]),
+        (f'{{"question": {DEEP}}}', ["debate", "--questions", "deep.jsonl", *NO_MODEL]),
+        ("", ["debate", "2 + 2?", "--option", f"a={DEEP}", *NO_MODEL]),
     ],
 )
-def test_deeply_nested_files_are_refused_in_one_line(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, arguments: list[str]
+def test_deeply_nested_values_are_refused_in_one_line(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, arguments: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / name).write_text(text)
+    for name in ("deep.yaml", "deep.jsonl"):
+        (tmp_path / name).write_text(text)
 
     answer = call(*arguments)
 
@@ -91,6 +91,7 @@ def test_a_terminal_may_have_one_column(
     assert call(*(run if word == "RUN" else word for word in arguments)).code == 0
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_closed_is_an_empty_one() -> None:
     words = f"{sys.executable} -m sottovoce debate - {' '.join(NO_MODEL)} <&- >&-"
     found = subprocess.run(["sh", "-c", words], capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -105,46 +106,12 @@ def test_ctrl_c_while_modules_are_loaded_says_one_line_or_none(module: str) -> N
     assert (found.returncode, found.stdout) == (130, "") and found.stderr in ("", "sottovoce: stopped\n"), found.stderr
 
 
-@pytest.mark.parametrize(
-    ("text", "cell"),
-    [
-        ("=1+1", "'=1+1"),
-        ("-x", "'-x"),
-        ("\t=1", "'\t=1"),
-        ("'=1", "''=1"),
-        ("-5", "-5"),
-        ("+1.5e3", "+1.5e3"),
-    ],
-)
-def test_a_cell_that_a_spreadsheet_would_compute_is_quoted_and_read_back(text: str, cell: str) -> None:
-    assert as_cell(text) == cell
-    assert as_cell(-5) == -5 and as_cell(None) is None
+CELLS = {"=1+1": "'=1+1", "-x": "'-x", "\t=1": "'\t=1", "'=1": "''=1", "-5": "-5", "+1.5e3": "+1.5e3"}
 
 
-def test_a_table_with_formulas_in_it_is_still_the_run_s(call: Call, tmp_path: Path) -> None:
-    run_one(
-        task({"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}, {"question": "2 + 2?", "id": "=HYPERLINK(1)"}),
-        PayloadStore(tmp_path),
-        folder=tmp_path / "run",
-    )
-    assert call("runs", "export", tmp_path / "run", tmp_path / "a.csv").code == 0
-
-    assert "\n'=HYPERLINK(1)," in (tmp_path / "a.csv").read_text()
+def test_a_cell_that_a_spreadsheet_would_compute_is_quoted() -> None:
+    assert {text: as_cell(text) for text in CELLS} == CELLS and as_cell(-5) == -5 and as_cell(None) is None
     assert Results([Result("=1", answer="-3")]).to_csv().splitlines()[1].startswith("'=1,0,-3,")
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "line"),
-    [
-        ("a.csv", b'{"question": "1 + 1?"}\n', "contains JSON, not CSV as its name says; rename it to .jsonl"),
-    ],
-)
-def test_a_file_whose_ending_is_not_its_content_is_told_by_what_it_holds(
-    call: Call, tmp_path: Path, name: str, data: bytes, line: str
-) -> None:
-    (tmp_path / name).write_bytes(data)
-
-    assert line in refused(call, USAGE, "debate", "--questions", tmp_path / name, *NO_MODEL)
 
 
 def test_an_argument_of_a_model_that_there_is_not_is_refused() -> None:

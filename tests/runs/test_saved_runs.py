@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
-from sottovoce.core.errors import RecordError, UsageError
+from sottovoce.core.errors import RecordError
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question
@@ -157,21 +157,14 @@ def test_another_version_of_a_library_is_a_note(stopped: Path) -> None:
 
 
 def test_many_discussions_are_held_on_one_graph_and_read_back(tmp_path: Path) -> None:
-    run = hold(begin(tmp_path / "run", 5, seeds=[1, 2]))
+    run = hold(begin(tmp_path / "run", 2, seeds=[1, 2]))
 
     results = load_run(tmp_path / "run").results()
-    assert results == run.results() and len(results) == 10
+    assert results == run.results() and len(results) == 4
     assert {(result.question, result.seed) for result in results} == {
-        (f"sum/{i}", seed) for i in range(5) for seed in (1, 2)
+        (f"sum/{i}", seed) for i in (0, 1) for seed in (1, 2)
     }
     assert all(result.answer == "21" and result.score == 0 and result.calls == 8 for result in results)
-
-
-def test_two_questions_of_one_id_are_refused(tmp_path: Path) -> None:
-    head = new_manifest("debate", SETTINGS, [QUESTION, QUESTION], models=fresh())
-
-    with pytest.raises(UsageError, match="two questions have the id 'sum'; give each its own"):
-        Run.start(head, [QUESTION, QUESTION], tmp_path / "run")
 
 
 def test_a_failed_discussion_is_recorded_the_others_end_and_it_is_tried_again(tmp_path: Path) -> None:
@@ -189,19 +182,18 @@ def test_a_failed_discussion_is_recorded_the_others_end_and_it_is_tried_again(tm
 
 
 def test_a_limit_on_calls_stops_the_run_and_says_so(tmp_path: Path) -> None:
-    run = hold(begin(tmp_path / "run", 5), limits=Limits(call_limit=10, at_once=1))
+    run = hold(begin(tmp_path / "run", 3), limits=Limits(call_limit=10, at_once=1))
 
     kept = load_run(tmp_path / "run")
     assert (kept.status, kept.why) == ("stopped", "the call limit is reached: 10 of 10")
-    assert run.cost.calls >= 10 and len(kept.unfinished) == 4
+    assert run.cost.calls >= 10 and len(kept.unfinished) == 2
     again = hold(resume_run(load_run(tmp_path / "run"), models=fresh()), limits=Limits(call_limit=10))
     assert (again.why, again.cost.calls) == (kept.why, run.cost.calls)
     kept = load_run(tmp_path / "run")
     assert hold(resume_run(kept, models=fresh())).status == "done"
 
 
-@pytest.mark.parametrize("at_once", [4, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_full_disk_ends_the_run_in_one_line_and_what_was_said_before_stays(tmp_path: Path, at_once: int) -> None:
+def test_a_full_disk_ends_the_run_in_one_line_and_what_was_said_before_stays(tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: whoever writes past it gets an error like a full disk's."""
     program = f"""
 import os, resource, signal
@@ -218,7 +210,7 @@ def fill(record, event):
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 try:
-    hold(begin(folder, 8), observe=fill, limits=Limits(at_once={at_once}))
+    hold(begin(folder, 8), observe=fill, limits=Limits(at_once=4))
 except SottovoceError as error:
     print(error)
 """
@@ -231,6 +223,6 @@ except SottovoceError as error:
 
 
 def test_a_limit_on_time_stops_the_run_and_says_so(tmp_path: Path) -> None:
-    run = hold(begin(tmp_path / "run", 50), limits=Limits(time_limit=0.001, at_once=1))
+    run = hold(begin(tmp_path / "run", 9), limits=Limits(time_limit=0.001, at_once=1))
 
     assert (run.status, run.why) == ("stopped", "the time limit is reached: 0.001 seconds")
