@@ -16,6 +16,8 @@ from hypothesis.strategies import none
 from tests.needs import absent, ignore_installed
 
 if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
     from tests.database import Server
 
 # Set before any library reads them.
@@ -73,3 +75,12 @@ def postgres() -> Iterator[Server]:
 
     with server() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[Chrome]:
+    """A browser, one for all tests of a process that need it."""
+    from tests.browser import chromium  # late: few tests need it
+
+    with chromium() as browser:
+        yield browser

@@ -234,6 +234,7 @@ def test_a_broken_package_is_told_in_one_line_and_breaks_no_other_command(tmp_pa
     assert [err for _, _, err in done[4:]] == [f"sottovoce: {line}\n" for line in lines * 2]
 
 
+@pytest.mark.slow  # pip takes most of it
 def test_the_package_of_the_page_is_installed_by_pip_and_reaches_everything(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "howto" / "scheme.md").read_text(encoding="utf-8")
     for name, text in re.findall(

@@ -42,10 +42,10 @@ def code_of(page: Path) -> str:
     return "\n\n".join(block for language, block in blocks if language == "python")
 
 
-def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """A process whose payloads go to a folder of the test's own."""
-    command, own = (sys.executable, *command), own_store(folder)
-    return subprocess.run(command, capture_output=True, check=False, text=True, cwd=ROOT, env=own)
+def checked(folder: Path, *what: str) -> subprocess.CompletedProcess[str]:
+    """A check of pages that are made, by a process whose payloads go to a folder of the test's own."""
+    code = "import runpy, sys; sys.argv[0] = 'docs/generate.py'; runpy.run_path(sys.argv[0], run_name='__main__')"
+    return warm.run(code, "--check", *what, cwd=ROOT, env=own_store(folder))
 
 
 def own_store(folder: Path) -> dict[str, str]:
@@ -177,14 +177,14 @@ def test_make_debate_shows_what_readme_shows() -> None:
 
 
 def test_graphs_options_and_code_are_those_of_the_program(tmp_path: Path) -> None:
-    done = ran(tmp_path, "docs/generate.py", "--check", "draw", "options", "retrievers", "published", "code")
+    done = checked(tmp_path, "draw", "options", "retrievers", "published", "code")
 
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
 def test_transcripts_are_what_the_commands_print(tmp_path: Path) -> None:
-    done = ran(tmp_path, "docs/generate.py", "--check", "run", "example")
+    done = checked(tmp_path, "run", "example")
 
     assert done.returncode == 0, done.stderr
 

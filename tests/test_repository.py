@@ -21,6 +21,7 @@ import pytest
 import sottovoce
 from sottovoce.core.any_types import JSON
 from tests import warm
+from tests.tables import some
 from tests.test_words import parsed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,7 +87,7 @@ print(graph.compile().invoke({"question": "1 + 1?"}))
 """
 
 
-@pytest.mark.parametrize("links", ["text files", "absent"], ids=["windows", "zip"])
+@pytest.mark.parametrize("links", some(["text files", "absent"], "text files"))  # as in Windows, and in a zip file
 def test_a_checkout_without_links_runs_uninstalled(links: str, files: list[Path], tmp_path: Path) -> None:
     """Git writes links as text files where `core.symlinks` is off; `-S` skips an installed checkout."""
     for path in (path for path in files if path.parts[0] in {*PACKAGES.values(), "cli.py"}):
@@ -201,23 +202,15 @@ def unsafe(tree: ast.Module) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "import pickle",
-        "from pickle import loads as read",
-        "import shelve as s",
-        "eval('1')",
-        "import builtins as b\nb.exec('1')",
-        "import torch\ntorch.load('w.bin')",
-        "import torch as t\nt.load('w.bin')",
-        "from torch import load\nload('w.bin')",
-        "AutoModel.from_pretrained(path, trust_remote_code=True)",
-        "numpy.load(path, allow_pickle=True)",
-    ],
-)
-def test_what_runs_a_strangers_code_is_seen(source: str) -> None:
-    assert len(unsafe(ast.parse(source))) == 1
+SEEN = [
+    *("import pickle", "from pickle import loads as read", "import shelve as s", "eval('1')"),
+    *("import builtins as b\nb.exec('1')", "import torch as t\nt.load('w.bin')", "from torch import load\nload('w')"),
+    *("AutoModel.from_pretrained(path, trust_remote_code=True)", "numpy.load(path, allow_pickle=True)"),
+]
+
+
+def test_what_runs_a_strangers_code_is_seen() -> None:
+    assert [source for source in SEEN if len(unsafe(ast.parse(source))) != 1] == []
 
 
 def test_no_source_runs_or_unpickles_what_a_stranger_wrote() -> None:

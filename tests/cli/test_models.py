@@ -78,7 +78,8 @@ def test_doctor_says_what_it_does_from_the_first_moment(
 
     steps = [line.removeprefix(f"{file}: ").removesuffix(" ...") for line in shown.err.split("\n")]
     assert shown.code == 0 and shown.out.startswith("source ")
-    assert [*steps[:2], *steps[-2:]] == ["starting", "loading the weights", "finding a temperature for CIPHER", ""]
+    assert steps[:3] == ["starting", "converting mine.gguf", "loading the weights"]
+    assert steps[-2:] == ["finding a temperature for CIPHER", ""]
 
 
 def test_a_converted_file_is_listed_with_its_name(call: Call, tmp_path: Path) -> None:

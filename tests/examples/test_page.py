@@ -12,7 +12,6 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from tests.browser import chromium
 from tests.server import ROOT, free_port, serving
 
 PAGE = ROOT / "examples" / "page"
@@ -37,12 +36,6 @@ def address() -> Iterator[str]:
         Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Chrome]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

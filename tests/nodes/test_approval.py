@@ -133,7 +133,7 @@ def test_a_graph_that_was_built_without_approvals_refuses_a_context_that_asks_fo
         graph.invoke(QUESTION, THREAD, context={"approve": ["answer"]})
 
 
-@each_row("name", SCRIPTS)
+@each_row("name", ["mad", "madra", "govsim", "codegen"])
 def test_what_agents_do_can_be_approved_by_its_name(name: str) -> None:
     state, model = held(name, None)
     assert {each.act for each in model.calls} <= {*scheme(name).settings.acts, "test", "review", "rank"}

@@ -12,7 +12,6 @@ from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.graphs.mad import MAD
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.settings import Settings
-from tests.tables import each_row
 
 
 def hooked(settings: Settings) -> dict[str, HookedChatModel]:
@@ -35,11 +34,6 @@ def test_three_models_on_two_devices_need_no_python() -> None:
         ("two", "cuda:0", "bfloat16", 10_000_000_000),
         ("three", "cuda:1", "bfloat16", 40_000_000_000),
     ]
-
-
-def test_one_value_goes_to_all_and_none_leaves_the_default() -> None:
-    for each in hooked(Debate(device=["cpu"])).values():
-        assert (each.device, each.dtype, each.memory) == ("cpu", "auto", None)
 
 
 def test_those_who_do_not_discuss_take_the_first_agent_s() -> None:
@@ -65,27 +59,6 @@ def test_options_of_the_protocol_may_be_one_agent_s_own(given: dict[str, Any]) -
     first, second = (model.channel.options for model in hooked(settings).values())
     assert (first.layers, first.inject) == ((3,), "all")  # type: ignore[attr-defined]
     assert (second.layers, second.inject) == ((1, 2), "all")  # type: ignore[attr-defined]
-
-
-@each_row(
-    ("values", "line"),
-    [
-        ({"device": ["cpu", "cpu", "cpu"]}, "device has 3 values for 2 agents; give one for all, or one each"),
-        ({"dtype": ["int3"]}, "dtype is 'int3': expected"),
-        (
-            {"option": {"agent_7.layers": [1]}},
-            "unknown agent among the options: 'agent_7'; did you mean 'agent_",
-        ),
-        (
-            {"protocol": "cypher"},
-            "unknown protocol 'cypher'; did you mean 'cipher'? Choose from: ",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_one_line(values: dict[str, object], line: str) -> None:
-    with pytest.raises(UsageError) as error:
-        Debate.model_validate(values)
-    assert str(error.value).startswith(line) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("store", ["payloads", 3])

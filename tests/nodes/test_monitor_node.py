@@ -197,7 +197,7 @@ def test_keys_that_are_restored_go_back_and_others_stay() -> None:
     assert (state["fish"], state["resets"], len(state["epochs"]), len(board(state))) == (9, 2, 2, 3)
 
 
-@pytest.mark.parametrize("node", ["agent_1", "watch_agent_1", "reset", "close_round"])
+@pytest.mark.parametrize("node", ["watch_agent_1", "reset"])
 def test_a_watched_run_that_was_stopped_goes_on_as_if_unbroken(node: str) -> None:
     expected, _ = held("debate", Once("reset", "agent_2", 1))
     found, model = scheme("debate"), model_of("debate")

@@ -25,11 +25,7 @@ from sottovoce.nodes.settings import Settings
         (SelfConsistency, {"samples": 10**6}, "samples is 1000000: expected less than or equal to 1000"),
         (Debate, {"seed": 2**63}, "seed is 9223372036854775808: expected less than or equal to 9007199254740991"),
         (Debate, {"temperature": ["1e999"]}, "temperature is '1e999': expected a finite number"),
-        (
-            Debate,
-            {"protocol": "cypher"},
-            "unknown protocol 'cypher'; did you mean 'cipher'? Choose from: cipher,",
-        ),
+        (Debate, {"protocol": "cypher"}, "unknown protocol 'cypher'; did you mean 'cipher'? Choose from: cipher,"),
         (Debate, {"round": 3}, "unknown field of Debate: 'round'; did you mean 'rounds'?"),
         (Debate, {"model": []}, "no model is set"),
         (Debate, {"model": "agent_2=small"}, "model is 'agent_2=small'; give one --model for all, or one each without"),
@@ -40,6 +36,12 @@ from sottovoce.nodes.settings import Settings
         (Debate, {"last_round": "deciding", "rule": "average"}, "the rule 'average' reads all agents"),
         (Debate, {"thinking_markers": (" ", " ")}, "thinking_markers is ' ': "),  # each place of a reply has these
         (Single, {"dtype": []}, "dtype is []: "),
+        (Single, {"dtype": ["int3"]}, "dtype is 'int3': expected"),
+        (
+            Debate,
+            {"option": {"agent_7.layers": [1]}},
+            "unknown agent among the options: 'agent_7'; did you mean 'agent_",
+        ),
         (Single, {"memory": ["4 gigs"]}, "memory is '4 gigs': expected bytes, or a size like '4GB' or '500MB'"),
         (Single, {"thinking": "maybe"}, "thinking is 'maybe': expected on, off, or the most tokens"),
         (Single, {"keep": 2}, "keep is 2: expected less than or equal to 1, or 'all', 'added' or 'thoughts'"),

@@ -7,18 +7,11 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Message
-from sottovoce.environments import codegen
-from sottovoce.environments.govsim.talk import read_tons, read_utterance
-from sottovoce.environments.whodunit.actions import WORDINGS, Malformed, Role, read
-from sottovoce.environments.whodunit.games import Game
 from sottovoce.experiments.files import examples_of, shipped
-from sottovoce.graphs import ia, mad, madra, reconcile
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.nodes.question import Question
 from sottovoce.prompts import NAMES, SHIPPED, kinds
 from sottovoce.prompts.render import Prompts
-from tests.environments.players import replied
 from tests.graphs.support import built
 from tests.tables import each_row
 
@@ -165,45 +158,6 @@ def test_an_answer_in_the_format_that_a_set_up_asks_for_is_read(
     assert asks in PromptBuilder(Prompts(SHIPPED / "paper" / pack), question, None).form()
 
     assert kinds.read_reply(reply, question) == answer
-
-
-def said(text: str) -> Message:
-    return Message("agent_1", 0, "answer", text)
-
-
-def test_what_judges_and_agents_write_in_the_format_of_their_set_up_is_read() -> None:
-    assert mad.verdict(said(VERDICT % ("Yes", "11")), NUMBER).answer == "11"
-    assert mad.verdict(said(VERDICT % ("No", "")), NUMBER).answer is None
-    sure = reconcile.stated(said(SURE), NUMBER)
-    assert (sure.answer, sure.confidence) == ("11", 0.9)
-    assert madra.verdict(said("[Yes]")) is True and madra.verdict(said("[NO]")) is False
-    assert kinds.boxed(said("So: \\boxed{Cleo}"), TEXT) == "Cleo"
-    assert ia.LINE.findall("#Q: How many?") == [("Q", "How many?")]
-    assert codegen.ranks(replied("The second does it all. [2, 1]"), 2) == (1, 0) and codegen.scores(
-        replied("[[5, 4, 3]]"), 3
-    ) == [
-        5,
-        4,
-        3,
-    ]
-    assert codegen.reflections(replied("[reflection 1]: Fine.\n[reflection 2]: Slow."), 2) is not None
-    assert read_tons(replied("Half of it stays.\nAnswer: 10 tons")) == 10 and read_tons(replied("Answer: N/A")) is None
-    assert read_utterance(replied(TALKED), ["John", "Kate"])[2:] == (True, "Kate")
-
-
-@pytest.mark.parametrize(
-    ("role", "reply", "verb"),
-    [
-        ("accuser", '{"thoughts": "x", "action": 1, "character": 1, "property": "hat", "value": "black"}', "ask"),
-        ("intel", '{"thoughts": "x", "action": 1, "value": true}', "answer"),
-        ("intel", '{"thoughts": "x", "action": 2, "value": "hat-black", "character": [2]}', "broad"),
-        ("peer", '{"thoughts": "x", "action": 1, "fact": 1}', "share"),
-    ],
-)
-def test_an_action_in_the_keys_of_the_paper_is_read(role: Role, reply: str, verb: str) -> None:
-    found = read(replied(reply), role, Game.model_validate(GAME), WORDINGS["positive"], facts=1)
-
-    assert not isinstance(found, Malformed) and found.verb == verb
 
 
 @pytest.mark.parametrize(

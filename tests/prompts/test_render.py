@@ -34,12 +34,6 @@ def test_every_file_is_a_prompt_by_its_folder_and_name() -> None:
     assert all(DECLARED.match((BUILT_IN / f"{name}.md").read_text(encoding="utf-8")) for name in own)
 
 
-def test_texts_render_to_one_part() -> None:
-    parts = Prompts().render("shared/question", **{**ASKED, "choices": ["(A) 17", "(B) 18"]})
-
-    assert parts == (f"Question: {QUESTION}\n(A) 17\n(B) 18\nSay N.",)
-
-
 @pytest.mark.parametrize("own_first", [True, False])
 def test_heard_messages_come_back_as_parts_in_their_places(own_first: bool) -> None:
     own = MessageRef(Message("agent_3", 0, "answer", "It is 3."), own=True)
@@ -93,12 +87,6 @@ def test_a_pack_replaces_the_files_it_holds_and_no_other(tmp_path: Path) -> None
     assert prompts.render("answers/yes_no", steps=True) == Prompts().render("answers/yes_no", steps=True)
     assert prompts.names() == Prompts().names()
     assert prompts.digest() != Prompts().digest() == Prompts().digest()
-
-
-def test_a_pack_needs_no_line_that_declares_its_slots(tmp_path: Path) -> None:
-    prompts = Prompts(pack(tmp_path, shared__question="{# mine #}\nOnce more: {{ question }}"))
-
-    assert prompts.render("shared/question", **ASKED) == (f"Once more: {QUESTION}",)
 
 
 @pytest.mark.parametrize(
@@ -213,15 +201,12 @@ def test_a_pack_uses_all_of_jinja2(tmp_path: Path) -> None:
 # What a run depends on
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_scheme_uses_the_prompts_of_its_digest_alone(name: str) -> None:
+def test_a_scheme_uses_the_prompts_of_its_digest_alone() -> None:
     """Else a run would go on with other prompts than it was begun with."""
-    files = [*(ROOT / "nodes").glob(f"{name}.py"), *(ROOT / "nodes").glob(f"{name}_*.py")]
-    texts = [file.read_text(encoding="utf-8") for file in files]
-    used = re.findall(r'"([a-z_]+)/[a-z_{}.]+"', "".join(texts))
     folders = {each.name for each in (ROOT / "prompts").iterdir() if each.is_dir()}
-
-    assert {*used} & folders <= {*EVERYWHERE, name}
+    for name in NAMES:
+        used = re.findall(r'"([a-z_]+)/[a-z_{}.]+"', (ROOT / "graphs" / f"{name}.py").read_text(encoding="utf-8"))
+        assert {*used} & folders <= {*EVERYWHERE, name}, name
 
 
 def test_the_digest_of_folders_tells_of_no_other(tmp_path: Path) -> None:

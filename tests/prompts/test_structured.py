@@ -101,10 +101,6 @@ def test_why_a_field_is_missing_is_said(text: str, why: str) -> None:
     assert read.missing == {"answer": why}
 
 
-def test_nothing_is_left_to_say_of_a_whole_object() -> None:
-    assert not read_json('{"answer": 5}', ["answer"]).missing
-
-
 def test_an_empty_value_counts_where_it_may_be_empty() -> None:
     text = '{"Whether there is a preference": "No", "debate_answer": ""}'
 
@@ -146,7 +142,7 @@ def test_an_object_is_found_within_noise_and_noise_raises_nothing(seed: int) -> 
         *['{"a": {"a": 1}, ', "'a' ", '"}{"', '"a": "b}", ', '}{"a": "b'],
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("start", some(["", '{"a": "', '{"a": [', '{"a": ', '{"a": "b"'], "", '{"a": "'))
+@pytest.mark.parametrize("start", some(["", '{"a": "', '{"a": [', '{"a": ', '{"a": "b"'], ""))
 def test_a_hostile_text_ends_soon(start: str, unit: str) -> None:
     began = time.process_time()
     read_json(start + unit * (LONGEST // len(unit) - 10) + "!", WANTED)

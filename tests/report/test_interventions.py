@@ -69,15 +69,9 @@ def test_interventions_are_told_by_their_class(records: list[DiscussionRecord]) 
     ]
 
 
-def test_without_interventions_nothing_is_interventions(records: list[DiscussionRecord]) -> None:
-    assert interventions(records[2:]) == [] and interventions([]) == []
-
-
 def test_a_discussion_is_told_without_a_truth(tmp_path: Path) -> None:
     run = schemes.held(Debate(rounds=2), schemes.WATCHED, tmp_path, watch=schemes.Once("again"))
-    assert interventions([run]) == [
-        "1 intervention in 1 of 1 discussion: 1 again",
-    ]
+    assert interventions([run]) == ["1 intervention in 1 of 1 discussion: 1 again"] and interventions([]) == []
 
 
 @pytest.fixture

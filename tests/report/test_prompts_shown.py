@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -20,11 +21,10 @@ from sottovoce.report import transcript
 from sottovoce.runs.record import DiscussionRecord
 from tests.cli.screen import left_on_screen
 from tests.runs import schemes
-from tests.runs.schemes import ASKED, CHOSEN, JUDGED, LIVED, LOOKED_UP, Once, says
+from tests.runs.schemes import ASKED, BOOK, CHOSEN, JUDGED, LIVED, LOOKED_UP, Once, says
 from tests.runs.support import QUESTION
 from tests.tables import some
 
-BOOK = Question(question="Where was the author of The Salt Ledger born?", kind="text", target="Greyholt")
 TWICE = {name: [says(22)] * 2 for name in ("agent_1", "agent_2")}
 SPOKEN: dict[str, tuple[Settings, schemes.Replies, Question]] = {
     "debate with summaries": (Debate(rounds=2, summarise="each"), {n: [says(22)] * 3 for n in TWICE}, QUESTION),
@@ -38,9 +38,8 @@ HEAD = re.compile(r"^(\w+) is asked \(|^╭─ (\w+)", re.MULTILINE)
 
 
 def console_of(*, terminal: bool = False) -> Console:
-    return Console(
-        file=StringIO(), width=100, height=60, force_terminal=terminal, markup=False, emoji=False, highlight=False
-    )
+    plain: Any = {"markup": False, "emoji": False, "highlight": False}
+    return Console(file=StringIO(), width=100, height=60, force_terminal=terminal, **plain)
 
 
 def text_of(console: Console) -> str:

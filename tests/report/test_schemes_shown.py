@@ -15,15 +15,7 @@ from sottovoce.report.transcript import markdown
 from sottovoce.runs.run import load_run
 from tests.cli.screen import printed
 from tests.runs import schemes
-from tests.runs.schemes import (
-    ASKED,
-    CHOSEN,
-    JUDGED,
-    LIVED,
-    PLAYED,
-    SENT,
-    WEIGHED,
-)
+from tests.runs.schemes import ASKED, BOOK, CHOSEN, JUDGED, LIVED, PLAYED, SENT, WEIGHED
 from tests.runs.support import QUESTION
 
 
@@ -49,8 +41,7 @@ Vote after round 1:
 """
         in shown
     )
-    assert (
-        """
+    assert """
 22  by weighted: 0.8 of 1.6 in weight for 22 after round 2; a tie of 2 answers, agent_1 spoke first
 tied: 22 and 21; decided by the first to speak
 by plain it would be 21
@@ -58,12 +49,9 @@ agent_1: 22 (confidence 0.95, weight 0.8)
 agent_2: 21 (confidence 0.85, weight 0.5)
 agent_3: 21 (confidence 0.7, weight 0.3)
 right: the answer is 22
-"""
-        in shown
-    )
+""" in shown  # fmt: skip
 
 
-BOOK: Question = {"question": "Where was the author of The Salt Ledger born?", "kind": "text", "target": "Greyholt"}
 ROW = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ moderator")
 
 

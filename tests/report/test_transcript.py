@@ -72,13 +72,6 @@ def test_a_plain_transcript_has_no_cursor_control(run: DiscussionRecord) -> None
     assert printed(run).replace(" \n", "\n") == PLAIN
 
 
-def test_agents_stand_side_by_side_where_there_is_room(run: DiscussionRecord) -> None:
-    wide, narrow = printed(run, 160, terminal=True), printed(run, 60, terminal=True)
-
-    assert any("agent_1" in line and "agent_2" in line for line in wide.splitlines())
-    assert not any("agent_1" in line and "agent_2" in line for line in narrow.splitlines())
-
-
 def test_text_of_a_model_is_neither_markup_nor_control(tmp_path: Path) -> None:
     run = held({"agent_1": [NASTY] * 9}, tmp_path, rounds=1)
 
@@ -115,13 +108,6 @@ def test_what_a_message_carried_is_told_with_its_size(tmp_path: Path) -> None:
 
     assert describe.carried(said) == f"cipher: 2 rows × 8, float32, {said.payload.nbytes} bytes"
     assert describe.carried(Message("agent_1", 0, "answer", "22")) == "words"
-
-
-def test_notes_sources_and_summaries_are_marked() -> None:
-    message = Message("agent_1", 0, "answer", "22", source="expert", notes=("cut at the token limit",))
-
-    assert describe.speaker(message) == "agent_1 (expert)"
-    assert describe.footer(message) == "words · cut at the token limit"
 
 
 def said(*messages: Message) -> DiscussionRecord:
@@ -186,3 +172,10 @@ def test_a_message_whose_payload_is_gone_can_still_be_read(tmp_path: Path) -> No
     next(store.root.glob("*/*")).unlink()
 
     assert list(describe.shades(said)) == [("22", None)]
+
+
+def test_agents_stand_side_by_side_where_there_is_room(run: DiscussionRecord) -> None:
+    wide, narrow = printed(run, 160, terminal=True), printed(run, 60, terminal=True)
+
+    assert any("agent_1" in line and "agent_2" in line for line in wide.splitlines())
+    assert not any("agent_1" in line and "agent_2" in line for line in narrow.splitlines())

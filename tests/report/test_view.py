@@ -28,7 +28,6 @@ from sottovoce.report.report import report
 from sottovoce.report.server import HOST, server
 from sottovoce.runs.run import load_run
 from sottovoce.runs.run_directory import LOCK, LOG
-from tests.browser import chromium
 from tests.report.reported import PLACES, cipher, hostile, poisoned
 
 TOKEN = "t" * 32
@@ -49,12 +48,6 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SOTTOVOCE_RUNS", str(tmp_path / "runs"))
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[webdriver.Chrome]:
-    with chromium() as browser:
-        yield browser
 
 
 @contextmanager
@@ -184,15 +177,6 @@ def test_no_answer_waits_for_a_log_that_another_thread_reads(run: Path) -> None:
         assert live.discussion(0, 0)["items"]
 
 
-def test_a_run_that_lost_a_line_says_so_in_its_row(run: Path, runs: Path) -> None:
-    lines = (run / LOG).read_bytes().splitlines(keepends=True)
-    (prepared(runs / "lost") / LOG).write_bytes(b"".join(lines[:-2] + lines[-1:]))
-    live = Live([])
-    assert "lost, doubled or changed" in live.runs[0].about["about"]
-    live.follow()
-    assert "lost, doubled or changed" in live.runs[0].about["about"]
-
-
 # In a browser
 
 
@@ -257,19 +241,6 @@ def test_keys_go_through_runs_questions_and_tokens_with_one_tab_stop_each(
         assert any("agent_1 round 2" in edge and "cipher" in edge for edge in shown(session, "#token li"))
 
 
-def test_colors_follow_the_system(run: Path, session: webdriver.Chrome) -> None:
-    with serving(Live([str(run)])) as address:
-        colors = []
-        for scheme in ("light", "dark"):
-            features = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-            session.execute_cdp_cmd("Emulation.setEmulatedMedia", features)
-            session.get(address)
-            colors.append(session.execute_script("return getComputedStyle(document.body).backgroundColor"))
-        session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-    assert colors == ["rgb(255, 255, 255)", "rgb(23, 22, 29)"]
-
-
 @pytest.mark.parametrize("live", [True, False])
 def test_a_poisoned_run_runs_nothing(live: bool, tmp_path: Path, session: webdriver.Chrome) -> None:
     folder, file = poisoned(tmp_path / "run"), tmp_path / "report.html"
@@ -291,3 +262,25 @@ def test_a_poisoned_run_runs_nothing(live: bool, tmp_path: Path, session: webdri
         assert "taken" not in session.title
         assert session.execute_script("return document.querySelectorAll('img, #items script').length") == 0
         assert session.get_log("browser") == []
+
+
+def test_a_run_that_lost_a_line_says_so_in_its_row(run: Path, runs: Path) -> None:
+    lines = (run / LOG).read_bytes().splitlines(keepends=True)
+    (prepared(runs / "lost") / LOG).write_bytes(b"".join(lines[:-2] + lines[-1:]))
+    live = Live([])
+    assert "lost, doubled or changed" in live.runs[0].about["about"]
+    live.follow()
+    assert "lost, doubled or changed" in live.runs[0].about["about"]
+
+
+def test_colors_follow_the_system(run: Path, session: webdriver.Chrome) -> None:
+    with serving(Live([str(run)])) as address:
+        colors = []
+        for scheme in ("light", "dark"):
+            features = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+            session.execute_cdp_cmd("Emulation.setEmulatedMedia", features)
+            session.get(address)
+            colors.append(session.execute_script("return getComputedStyle(document.body).backgroundColor"))
+        session.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+    assert colors == ["rgb(255, 255, 255)", "rgb(23, 22, 29)"]

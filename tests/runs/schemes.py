@@ -94,6 +94,7 @@ SENT: tuple[Settings, Replies] = (
     CMD(rounds=1, secretary=False),
     {agent: [says(answer)] * 2 for agent, answer in HALVES.items()},
 )
+BOOK: Question = {"question": "Where was the author of The Salt Ledger born?", "kind": "text", "target": "Greyholt"}
 LOOKED_UP: tuple[Settings, Replies] = (
     ReAct(agents=2),
     {

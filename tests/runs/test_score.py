@@ -20,9 +20,8 @@ from sottovoce.runs.run import load_run
 from sottovoce.runs.run_directory import LOG
 from sottovoce.runs.score import scored_again
 from tests.cli.test_kept_runs import content
-from tests.report.test_prompts_shown import BOOK
 from tests.runs import schemes
-from tests.runs.schemes import ASKED, CHOSEN, JUDGED, LIVED, SENT, WEIGHED, Replies, says
+from tests.runs.schemes import ASKED, BOOK, CHOSEN, JUDGED, LIVED, SENT, WEIGHED, Replies, says
 from tests.runs.support import QUESTION
 
 DEBATE: tuple[Settings, Replies] = (
