@@ -32,7 +32,7 @@ def test_paper_needs_a_set_up_of_the_scheme() -> None:
 def test_steps_change_the_request_for_every_kind_of_answer(answers: Any) -> None:
     for kind in ("number", "option", "yes_no", "label", "text"):
         choices = ["red", "blue"] if kind in ("option", "label") else []
-        question = {"question": "Which?", "kind": kind, "choices": choices}
+        question: Any = {"question": "Which?", "kind": kind, "choices": choices}
         on = PromptBuilder(Prompts(), question, None, answers=answers).form()
         without_steps = frozenset({"answer_description"})
         off = PromptBuilder(Prompts(), question, None, components=without_steps, answers=answers).form()
