@@ -73,12 +73,22 @@ def test_means_on_cuda_are_those_of_a_cpu() -> None:
 # Steps of few shapes, as CUDA graphs need them
 
 
+class Uncaptured(CudaGraphs):
+    """Graphs that capture nothing: each step is made as usual, in its own shape."""
+
+    def step(self, reading: Reading, layers: abc.Sequence[int]) -> None:
+        return None
+
+    def serving(self, shape: Shape, window: object, inputs: object) -> Shape:
+        return shape
+
+
 class Stepped(Network):
     """A network whose steps are padded to powers of two, as if they were to be captured."""
 
-    @property
-    def uses_cuda_graphs(self) -> bool:
-        return True
+    @cached_property
+    def cuda_graphs(self) -> CudaGraphs:
+        return Uncaptured(self.forward, len(self.layers))
 
 
 def steps(feed: Feed = Feed(), sampling: Sampling = Sampling()) -> list[Request]:  # noqa: B008  # frozen
@@ -135,7 +145,7 @@ class Capturing(Stepped):
     """A network whose steps are made by such graphs."""
 
     @cached_property
-    def _cuda_graphs(self) -> Drawn:
+    def cuda_graphs(self) -> Drawn:
         return Drawn(self.forward, len(self.layers))
 
 
