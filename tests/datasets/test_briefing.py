@@ -8,9 +8,6 @@ from collections import Counter
 import pytest
 
 from sottovoce.datasets.facts import ATTRIBUTES, BRIEFINGS, briefings
-from sottovoce.datasets.samples import MAX_SAMPLES, samples
-from sottovoce.graphs.debate import Debate
-from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.prompts import kinds
 
@@ -66,12 +63,3 @@ def test_all_agents_but_the_last_are_dealt_the_facts(agents: tuple[str, ...], kn
     for each in briefings("briefing", 20, agents):
         check_question(each, list(agents))
         assert [len(passages_of(each, agent)) for agent in agents] == known
-
-
-@pytest.mark.parametrize("name", BRIEFINGS)
-def test_a_seed_has_as_many_different_questions_as_it_says_whose_beginning_stays(name: str) -> None:
-    made = samples(name, MAX_SAMPLES[name], Single(), 1)
-
-    assert len({each["question"] for each in made}) == MAX_SAMPLES[name] >= 200
-    assert [each["id"] for each in samples(name, 2, Debate(), 1)] == [f"{name}/1/0", f"{name}/1/1"]
-    assert briefings(name, 3, seed=1) == briefings(name, MANY, seed=1)[:3] != briefings(name, 3, seed=2)

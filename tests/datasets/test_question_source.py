@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from sottovoce.core.errors import UsageError
+from sottovoce.datasets.facts import BRIEFINGS
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
-from sottovoce.datasets.samples import GAMES, SAMPLES, samples
+from sottovoce.datasets.samples import GAMES, MAX_SAMPLES, SAMPLES, samples
+from sottovoce.datasets.steps import STEPS
 from sottovoce.graphs.debate import Debate
 from tests.datasets.test_question_files import SUMS, lines
 
@@ -61,14 +63,8 @@ def test_rows_that_are_asked_must_suit_the_agents_and_others_need_not(tmp_path: 
         ({"question": "?", "limit": 2}, "--limit is for --questions and --sample, and one question was given"),
         ({"seeds": [0, 1, 0]}, "--seeds are 0, 1, 0; give each once"),
         ({"sample": "facts", "limit": 289}, "--limit is 289; --sample facts has at most 288"),
-        (
-            {"sample": "arithmetic", "limit": 99999999999},
-            "--limit is 99,999,999,999; --sample arithmetic has at most",
-        ),
-        (
-            {"sample": "riddles/1"},
-            "unknown sample 'riddles/1'; the nearest known one is ",
-        ),
+        ({"sample": "arithmetic", "limit": 10**11}, "--limit is 100,000,000,000; --sample arithmetic has at most"),
+        ({"sample": "riddles/1"}, "unknown sample 'riddles/1'; the nearest known one is "),
     ],
 )
 def test_what_contradicts_itself_is_refused(given: dict[str, Any], said: str) -> None:
@@ -83,18 +79,24 @@ def test_a_seed_and_seeds_are_not_both_taken() -> None:
     assert options(seeds=["1", "2"]).seeds == [1, 2]
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in SAMPLES if not any(name in world.samples for world in GAMES.values())]
-)  # games have settings
-def test_a_set_of_samples_begins_with_the_one_of_its_seed(name: str) -> None:
+WITHOUT_SETTINGS = [name for name in SAMPLES if not any(name in games.samples for games in GAMES.values())]
+
+
+@pytest.mark.parametrize("name", WITHOUT_SETTINGS)
+def test_a_set_of_samples_begins_with_the_one_of_its_seed_and_another_seed_has_others(name: str) -> None:
     (alone,), one = questions_of(options(sample=f"{name}/3"), Debate())
     many, origin = questions_of(options(sample=f"{name}/3", limit=40), Debate())
 
     assert many[0] == alone and one.words == (origin.words or "").replace("40 ", "").replace("samples", "sample")
     assert [each["id"] for each in many] == [f"{name}/3/{i}" for i in range(40)]
-    assert len({each["question"] for each in many}) == 40
+    assert len({each["question"] for each in [*many, *samples(name, 1, Debate(), 4)]}) == 41
     assert all(each["solution"] not in each["decoys"] and len({*each["decoys"]}) == 3 for each in many)
     assert samples(name, 41, Debate(), 3)[:40] == many
+
+
+@pytest.mark.parametrize("name", [*BRIEFINGS, *STEPS, "facts"])
+def test_a_seed_has_as_many_different_samples_as_it_says(name: str) -> None:
+    assert len({each["question"] for each in samples(name, MAX_SAMPLES[name], Debate(), 1)}) == MAX_SAMPLES[name]
 
 
 def test_facts_come_to_an_end_and_their_decoys_do_not() -> None:

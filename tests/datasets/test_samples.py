@@ -61,13 +61,8 @@ def test_only_together_do_agents_know_all_values() -> None:
 
 
 @pytest.mark.parametrize("name", [*MADE])
-def test_targets_are_right_and_a_seed_makes_the_same_ones_whose_beginning_stays(name: str) -> None:
-    made = samples(name, 3, Debate(), 4)
-
-    assert [each["id"] for each in made] == [f"{name}/4/{i}" for i in range(3)]
-    assert [each["question"] for each in made_arithmetic(name, N, 4)[:3]] == [each["question"] for each in made]
-    assert asked(name, 4) != asked(name, 5) and len({*asked(name, 4)}) == N
-    for each in made:
+def test_targets_are_right(name: str) -> None:
+    for each in samples(name, 3, Debate(), 4):
         expression = each["question"].removeprefix("What is ").removesuffix("?")
         assert int(each["target"]) == _by_hand(expression)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sottovoce.datasets.samples import MAX_SAMPLES, samples
+from sottovoce.datasets.samples import samples
 from sottovoce.datasets.steps import ORDERS, STEPS, steps
 from sottovoce.graphs.brief import Brief
 from sottovoce.nodes.question import Question, passages_of
@@ -54,13 +54,9 @@ def test_the_target_follows_from_the_facts_that_senders_read(name: str, solve: C
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_equal_seeds_give_equal_questions_and_two_senders_share_the_facts(name: str) -> None:
-    settings = Brief(agents=3)
-    questions = samples(name, 20, settings, 4)
-
-    assert questions[:5] == samples(name, 5, settings, 4) != samples(name, 5, settings, 5)
-    assert len({question["question"] for question in steps(name, MAX_SAMPLES[name])}) == MAX_SAMPLES[name]
-    assert all(passages_of(question, "agent_1") and passages_of(question, "agent_2") for question in questions)
+def test_two_senders_share_the_facts(name: str) -> None:
+    for question in samples(name, 20, Brief(agents=3), 4):
+        assert passages_of(question, "agent_1") and passages_of(question, "agent_2")
 
 
 def test_sums_take_two_or_three_additions_and_no_place_in_an_order_is_favored() -> None:
@@ -69,13 +65,6 @@ def test_sums_take_two_or_three_additions_and_no_place_in_an_order_is_favored() 
     assert {*additions} == {2, 3} and min(additions.values()) > MANY / 3
     first = sum(n for at, n in places.items() if at < 30)
     assert MANY / 8 < first < MANY / 2
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_questions_of_two_seeds_can_be_asked_side_by_side(name: str) -> None:
-    questions = [*steps(name, 5, seed=1), *steps(name, 5, seed=2)]
-    assert len({question["id"] for question in questions}) == len(questions)
-    assert len({question["question"] for question in questions}) == len(questions)
 
 
 def test_facts_do_not_stand_in_the_order_that_is_asked_for() -> None:
