@@ -13,9 +13,9 @@ from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single
 from sottovoce.nodes.question import passages_of
-from sottovoce.nodes.settings import Settings
 from sottovoce.prompts import kinds
-from tests.datasets.test_datasets import file, read, said
+from tests.datasets.test_datasets import read, said
+from tests.datasets.test_question_files import lines as file
 
 COUNTRY = {
     "id": 7, "person": "Ilse", "prompt_A": "Ilse is at the Orn Mill.", "prompt_B": "In which country is Ilse?",
@@ -87,22 +87,14 @@ def test_other_columns_of_the_hub_and_of_kvcomms_copy_are_read_alike(tmp_path: P
     assert passages_of(question, None) == [{"text": "Tom is a cat."}]
 
 
-@pytest.mark.parametrize(
-    ("settings", "known"),
-    [
-        (Single(), {"agent_1": [0, 1]}),
-        (Debate(), {"agent_1": [0, 1], "agent_2": []}),
-        (Debate(agents=3), {"agent_1": [0], "agent_2": [1], "agent_3": []}),
-    ],
-)
-def test_all_agents_but_the_last_are_dealt_the_documents(
-    tmp_path: Path, settings: Settings, known: dict[str, list[int]]
-) -> None:
+def test_all_agents_but_the_last_are_dealt_the_documents(tmp_path: Path) -> None:
     options = QuestionOptions.model_validate({"questions": f"2wikimqa:{file(tmp_path, LONG)}"})
 
-    (question,), _ = questions_of(options, settings)
+    (three,), _ = questions_of(options, Debate(agents=3))
+    (one,), _ = questions_of(options, Single())
 
-    assert question["documents"] == {agent: [MILL[at] for at in places] for agent, places in known.items()}
+    assert three["documents"] == {"agent_1": MILL[:1], "agent_2": MILL[1:], "agent_3": []}
+    assert one["documents"] == {"agent_1": MILL}
 
 
 def test_unanswerable_rows_of_musique_are_passed_over(tmp_path: Path) -> None:
@@ -111,21 +103,17 @@ def test_unanswerable_rows_of_musique_are_passed_over(tmp_path: Path) -> None:
     assert [each["id"] for each in read(f"musique:{path}").questions] == ["musique/2hop__1_2"]
 
 
-@pytest.mark.parametrize(
-    ("name", "row", "told"),
-    [
-        ("countries", {**COUNTRY, "country": ""}, "country is ''; expected a text"),
-        ("tipsheets", {**TIPS, "label": "Velda"}, "label is 'Velda'; expected one of the options: 'Orn AG', "),
-        ("2wikimqa", {**LONG, "answers": "Renn"}, "answers is 'Renn'; expected a list of texts"),
-        ("qasper", {**SCROLLS, "input": "Which corpus?"}, "input has no empty line; expected the question, an empty"),
-        ("musique", {**MUSIQUE, "paragraphs": [{"title": "Orn"}]}, "paragraphs do not all have title, paragraph_text"),
-        ("musique", {**MUSIQUE, "paragraphs": MUSIQUE["paragraphs"][1:2]}, "no paragraph is_supporting; expected at"),  # type: ignore[index]
-        ("hotpotqa/support", {**HOTPOT, "supporting_facts": ["Tom"]}, "supporting_facts are not [title, number] pairs"),
-        ("hotpotqa/support", {**HOTPOT, "supporting_facts": [["Eva", 0]]}, "no supporting fact is in the context"),
-    ],
-)  # fmt: skip
-def test_a_broken_row_is_told_on_one_line(tmp_path: Path, name: str, row: dict[str, Any], told: str) -> None:
-    assert said(f"{name}:{file(tmp_path, row)}").partition(": ")[2].startswith(told)
+BROKEN: list[tuple[str, dict[str, Any], str]] = [
+    ("countries", {**COUNTRY, "country": ""}, "country is ''; expected a text"),
+    ("tipsheets", {**TIPS, "label": "Velda"}, "label is 'Velda'; expected one of the options: 'Orn AG', "),
+    ("2wikimqa", {**LONG, "answers": "Renn"}, "answers is 'Renn'; expected a list of texts"),
+    ("qasper", {**SCROLLS, "input": "Which corpus?"}, "input has no empty line; expected the question, an empty"),
+    ("musique", {**MUSIQUE, "paragraphs": [{"title": "Orn"}]}, "paragraphs do not all have title, paragraph_text"),
+    ("musique", {**MUSIQUE, "paragraphs": MUSIQUE["paragraphs"][1:2]}, "no paragraph is_supporting; expected at"),  # type: ignore[index]
+    ("hotpotqa/support", {**HOTPOT, "supporting_facts": ["Tom"]}, "supporting_facts are not [title, number] pairs"),
+    ("hotpotqa/support", {**HOTPOT, "supporting_facts": [["Eva", 0]]}, "no supporting fact is in the context"),
+]  # fmt: skip
+"""Rows that `test_published_rows` finds refused."""
 
 
 # TMATH

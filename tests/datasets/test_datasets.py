@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts import kinds
+from tests.datasets.test_question_files import lines as file
 from tests.shared import shared
 
 GSM8K = {"question": "How many?", "answer": "She has 3 + 4 = <<3+4=7>>7.\n#### 7"}
@@ -36,11 +36,6 @@ def said(written: str) -> str:
         read(written)
     assert "\n" not in str(error.value)
     return str(error.value)
-
-
-def file(folder: Path, *rows: Any, name: str = "rows.jsonl") -> Path:
-    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return folder / name
 
 
 # Real slices
@@ -87,14 +82,7 @@ def test_where_the_right_option_stands_twice_both_letters_are_right() -> None:
 # Rows
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("2,125", "2125"),
-        ("\u221210", "-10"),
-        ("$1,234,567.50", "1234567.50"),
-    ],
-)
+@pytest.mark.parametrize(("written", "read"), [("2,125", "2125"), ("\u221210", "-10"), ("$1,234,567.50", "1234567.50")])
 def test_numbers_are_read_with_their_sign_and_all_their_digits(written: str, read: str) -> None:
     assert plain_number(written) == read
 
@@ -131,7 +119,7 @@ def test_a_whole_file_is_told_from_a_slice_by_the_published_count(tmp_path: Path
     found = read(f"gsm8k:{file(tmp_path, *[GSM8K] * 1_319)}")
 
     assert (found.total, len({each["id"] for each in found.questions})) == (1_319, 1_319)
-    assert found.take([], 300).taken == "300 of 1,319 rows of gsm8k (rows.jsonl)"
+    assert found.take([], 300).taken == "300 of 1,319 rows of gsm8k (q.jsonl)"
 
 
 # What is wrong
@@ -158,7 +146,7 @@ def test_questions_of_a_data_set_keep_the_digest_of_their_file_and_their_own_kin
     asked, origin = questions_of(QuestionOptions(questions=f"gsm8k:{path}", limit=1), Settings())
 
     assert [each["id"] for each in asked] == ["gsm8k/0"]
-    assert origin.words == "1 of 2 rows of gsm8k (rows.jsonl)" and len(origin.digest or "") == 64
+    assert origin.words == "1 of 2 rows of gsm8k (q.jsonl)" and len(origin.digest or "") == 64
     with pytest.raises(UsageError, match="answers of gsm8k are of kind 'number'"):
         questions_of(QuestionOptions(questions=f"gsm8k:{path}", kind="text"), Settings())
 
@@ -172,7 +160,7 @@ def test_rows_are_skipped_and_mixed_as_the_papers_do_it(tmp_path: Path) -> None:
     asked, origin = questions_of(given, Settings())
 
     assert [each["id"] for each in asked] == [f"gsm8k/{i}" for i in order[2:7]]
-    assert origin.words == "5 of 50 rows of gsm8k (rows.jsonl) shuffled by seed 233 behind the first 2"
+    assert origin.words == "5 of 50 rows of gsm8k (q.jsonl) shuffled by seed 233 behind the first 2"
     with pytest.raises(UsageError, match=r"--skip is 50, and gsm8k file .* has 50 such rows; skip fewer"):
         questions_of(QuestionOptions(questions=f"gsm8k:{path}", skip=50), Settings())
     with pytest.raises(UsageError, match="--shuffle chooses rows of a file, and none was given"):
@@ -191,17 +179,21 @@ def test_aliases_are_held_to_what_targets_are() -> None:
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
+def repository(folder: Path, config: str, data: str) -> Path:
+    """The folder of a repository with its card, and the empty folder of one config."""
+    (folder / config).mkdir(parents=True)
+    card = f"config_name: {config}\n  data_files:\n  - split: test\n    path: {config}/{data}"
+    (folder / "README.md").write_text(f"---\nconfigs:\n- {card}\n---\n")
+    return folder
+
+
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository as it is cloned from the hub: data files, and a card that says which are whose."""
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")  # not the user's own
-    folder = tmp_path / "org" / "sums"
-    (folder / "main").mkdir(parents=True)
-    (folder / "README.md").write_text(
-        "---\nconfigs:\n- config_name: main\n  data_files:\n  - split: test\n    path: main/test.jsonl\n---\n"
-    )
+    folder = repository(tmp_path / "org" / "sums", "main", "test.jsonl")
     file(folder / "main", GSM8K, {**GSM8K, "answer": "so\n#### 1,200"}, name="test.jsonl")
     return folder
 
@@ -219,23 +211,20 @@ def test_parquet_is_read_with_the_columns_of_the_hub(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     row = {"question": "1 + 1?", "subject": "sums", "choices": ["1", "2", "3", "4"], "answer": 1}
-    (tmp_path / "mmlu" / "sums").mkdir(parents=True)
-    datasets.Dataset.from_list([row]).to_parquet(tmp_path / "mmlu" / "sums" / "test-0.parquet")
-    (tmp_path / "mmlu" / "README.md").write_text(
-        "---\nconfigs:\n- config_name: sums\n  data_files:\n  - split: test\n    path: sums/test-*\n---\n"
-    )
+    folder = repository(tmp_path / "mmlu", "sums", "test-*")
+    datasets.Dataset.from_list([row]).to_parquet(folder / "sums" / "test-0.parquet")
 
-    (question,) = read(f"mmlu/sums:{tmp_path / 'mmlu'}").questions
+    (question,) = read(f"mmlu/sums:{folder}").questions
 
     assert (question["id"], question["target"]) == ("mmlu/sums/0", "B")
 
 
 @pytest.mark.parametrize("where", ["openai/gsm8k", "openai/gsm8k@main", f"openai/gsm8k@{COMMIT[:7]}"])
 def test_a_repository_that_is_not_pinned_is_refused_with_how_to_pin_it(where: str) -> None:
-    told = said(f"gsm8k:{where}")
-
-    assert told.startswith(f"{where!r} is not a file and names no commit on the hub; expected a file, or openai/gsm8k@")
-    assert "40 hexadecimal digits" in told
+    wrong = (
+        f"{where!r} is not a file and names no commit on the hub; expected a file, or openai/gsm8k@COMMIT with the 40"
+    )
+    assert said(f"gsm8k:{where}").startswith(wrong)
 
 
 def test_a_folder_is_never_taken_for_a_pinned_repository(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
