@@ -67,14 +67,15 @@ class Forger:
     def write(self) -> None:
         """All digests and counts as they now are."""
         self.head["questions"] = digest([line["question"] for line in self.lines if line["line"] == "question"])
-        self._put()
+        self.put()
         run = load_run(self.folder)
         self.last |= {"counts": run.counts.model_dump(), "nbytes": run.nbytes}
         before = "".join(map(_line, self.lines[:-1])).encode()
         self.last["digest"] = hashlib.sha256(before).hexdigest()
-        self._put()
+        self.put()
 
-    def _put(self) -> None:
+    def put(self) -> None:
+        """The lines as they are, with the digests and counts from before."""
         (self.folder / LOG).write_text("".join(map(_line, self.lines)))
 
 
@@ -93,41 +94,34 @@ def flipped_byte(forger: Forger) -> None:
 
 
 def removed_without_its_payloads(forger: Forger) -> None:
-    last = forger.ids[-1]
-    forger.lines = [each for each in forger.lines if each not in forger.of(last)]
-    forger.lines = [each for each in forger.lines if each.get("question", {}).get("id") != last]
-    forger.write()
+    last, its = forger.ids[-1], forger.of(forger.ids[-1])
+    kept = [each for each in forger.lines if each not in its and each.get("question", {}).get("id") != last]
+    forger.lines = kept
 
 
 def prompts(forger: Forger) -> None:
     """With another digest the prompts as asked would not be compared."""
     forger.head["prompts"] = "0" * 64
-    forger.write()
 
 
 def doubled_step(forger: Forger) -> None:
     step = next(line for line in forger.of(forger.ids[0]) if line["line"] == "step")
     forger.lines.insert(forger.lines.index(step), step)
-    forger.write()
 
 
 def seconds(forger: Forger) -> None:
-    """Nothing else tells of them; the forger forgot the digest of the log."""
-    path = forger.folder / LOG
-    steps = [line for line in forger.lines if line["line"] == "step"]
-    steps[-1]["seconds"] = 0.001
-    path.write_text("".join(map(_line, forger.lines)))
+    """Nothing else tells of them; the forger forgets the digest of the log."""
+    [*_, last] = (line for line in forger.lines if line["line"] == "step")
+    last["seconds"] = 0.001
 
 
 def unasked(forger: Forger) -> None:
     forger.lines.remove(next(line for line in forger.lines if line["line"] == "asked"))
-    forger.write()
 
 
 def relabelled(forger: Forger) -> None:
     """Another text over the payload of the one that was said."""
     forger.said(forger.ids[0])["text"] += "!"
-    forger.write()
 
 
 # Found by holding it anew
@@ -135,19 +129,16 @@ def relabelled(forger: Forger) -> None:
 
 def decision(forger: Forger) -> None:
     forger.decided(forger.ids[0]).update(answer="7", why="2 of 2 say 7")
-    forger.write()
 
 
 def prompt(forger: Forger) -> None:
     asked = next(line for line in forger.of(forger.ids[0]) if line["line"] == "asked")
     asked["turns"][-1][1] += " Think hard."
-    forger.write()
 
 
 def text(forger: Forger) -> None:
     said = next(forger.events("said", forger.ids[0]))
     forger.reword(said, f"Thus: {said['text']}")
-    forger.write()
 
 
 def seed(forger: Forger) -> None:
@@ -157,7 +148,6 @@ def seed(forger: Forger) -> None:
     for line in forger.lines:
         if "of" in line:
             line["of"][1] = 8
-    forger.write()
 
 
 def forged_payload(forger: Forger) -> None:
@@ -166,7 +156,6 @@ def forged_payload(forger: Forger) -> None:
         return Payload(payload.label, {**payload.tensors, "states": payload.states * 1.5})
 
     forger.repack(next(forger.events("said", forger.ids[0])), louder)
-    forger.write()
 
 
 def weights(forger: Forger) -> None:
@@ -174,4 +163,3 @@ def weights(forger: Forger) -> None:
         model["weights"] = "0" * 16
     for said in forger.events("said"):
         forger.repack(said, lambda each: Payload(replace(each.label, weights="0" * 16), each.tensors))
-    forger.write()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -83,22 +82,11 @@ def test_a_run_whose_models_think_says_the_same_again_and_names_all_payloads(tmp
     loaded = thinker()
     loaded.model.save_pretrained(tmp_path / "model")
     loaded.tokenizer.save_pretrained(tmp_path / "model")
-    settings = Debate(
-        protocol="sde",
-        model=[str(tmp_path / "model")],
-        agents=2,
-        rounds=2,
-        thinking=4,
-        max_tokens=8,
-        share_thoughts=True,
-    )
-    folder = held(tmp_path / "run", settings, 1)
+    shape: dict[str, Any] = {"agents": 2, "rounds": 2, "thinking": 4, "max_tokens": 8, "share_thoughts": True}
+    folder = held(tmp_path / "run", Debate(protocol="sde", model=[str(tmp_path / "model")], **shape), 1)
 
-    verified = verify(load_run(folder), 1)
-
-    assert verified.findings == [] and all(
-        message.thoughts_payload for record in load_run(folder).records.values() for message in record.messages
-    )
+    assert findings(folder, 1) == []
+    assert all(message.thoughts_payload for message in load_run(folder).only.messages)
 
 
 def test_a_run_whose_chat_template_prints_the_date_is_resumed_and_verified_on_another_day(tmp_path: Path) -> None:
@@ -133,7 +121,8 @@ def test_a_run_whose_chat_template_prints_the_date_is_resumed_and_verified_on_an
     ],
 )
 def test_what_contradicts_the_rest_of_the_folder_is_found_without_a_model(copy: Path, forge: Forge, found: str) -> None:
-    forge(Forger(copy))
+    forge(forger := Forger(copy))
+    forger.put() if forge is tampering.seconds else forger.write()
 
     lines = findings(copy)
     assert any(re.search(found, line) for line in lines), lines
@@ -153,7 +142,8 @@ def test_what_contradicts_the_rest_of_the_folder_is_found_without_a_model(copy: 
 def test_what_fits_the_folder_and_was_not_said_by_the_models_is_found_by_holding_it_anew(
     copy: Path, forge: Forge, found: str
 ) -> None:
-    forge(Forger(copy))
+    forge(forger := Forger(copy))
+    forger.write()
 
     assert findings(copy) == [], "the forger left a trace"
     lines = findings(copy, 1, seed=FIRST)
@@ -258,6 +248,6 @@ def test_fields_that_a_log_may_leave_out_are_no_error_of_ours(copy: Path) -> Non
     said = next(event for line in forger.lines for event in line.get("events", []) if event["event"] == "said")
     del said["epoch"], said["attempt"], said["source"], forger.last["why"]
     forger.last["counts"] = None
-    (copy / LOG).write_text("".join(json.dumps(line) + "\n" for line in forger.lines))
+    forger.put()
 
     assert any("digest" in each for each in findings(copy))
