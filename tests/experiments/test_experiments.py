@@ -30,6 +30,7 @@ from tests.datasets.test_question_files import SUMS, lines
 ROWS = {"alone": {"scheme": "single"}, "pair": {"scheme": "debate", "rounds": 2}}
 GIVEN = {"questions": {"sample": "arithmetic/1", "limit": 3}, "rows": ROWS}
 CALLS = 3 * 1 + 3 * 2 * 2
+SPLIT = {"questions": {"sample": "split"}}
 
 
 def write_file(folder: Path, given: Any = GIVEN) -> Path:
@@ -89,13 +90,10 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        (
-            with_keys(questions={"smple": "split"}),
-            "unknown key of questions 'smple'; did you mean 'sample'?",
-        ),
+        (with_keys(questions={"smple": "split"}), "unknown key of questions 'smple'; did you mean 'sample'?"),
         (
             with_keys(rows={"a": {"scheme": "debate", "temprature": 0}}),
-            "row 'a': unknown setting 'temprature'; did you mean 'temperature'?",
+            "row 'a': unknown setting 'temprature'; did you",
         ),
         (with_keys(against="alon"), "unknown row in 'against' 'alon'; did you mean 'alone'?"),
         (
@@ -107,20 +105,14 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
         (with_keys(questions={"limit": 3}), "questions come from one source; give exactly one of the keys"),
         (with_keys(seeds=[1, 1]), "seeds are 1, 1; give each once"),
         (with_keys(settings={"seed": 3}), "settings have a seed; give the experiment 'seeds'"),
-        (
-            with_keys(points={"facts1": {"questions": {"sample": "split"}}}),
-            "there are both questions and points; expected a sample, a file, a list of these, or points",
-        ),
-        (
-            with_points(points={"a b": {"questions": {"sample": "split"}}}),
-            "a point is 'a b'; expected only letters, digits",
-        ),
+        (with_keys(points={"a": SPLIT}), "there are both questions and points; expected a sample, a file, a list of"),
+        (with_points(points={"a b": SPLIT}), "a point is 'a b'; expected only letters, digits"),
         (
             with_points(rows={"alone": {"scheme": "single", "points": ["facts2"]}}),
             "unknown point of row 'alone' 'facts2'; choose from: numbers1, numbers2 (exp",
         ),
         (
-            with_points(points={"facts1": {"questions": {"sample": "split"}, "settings": {"roundz": 2}}}),
+            with_points(points={"facts1": {**SPLIT, "settings": {"roundz": 2}}}),
             "unknown setting of point 'facts1' 'roundz'; did you mean 'rounds'?",
         ),
         (with_keys(floor="alone"), "'floor' is compared at each point, and there are no points"),
@@ -128,7 +120,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
         ("- a", "contains list; expected lines like"),
         (
             with_points(
-                points={name: {"questions": {"sample": "split"}} for name in ("b.c", "c")},
+                points=dict.fromkeys(("b.c", "c"), SPLIT),
                 rows={name: {"scheme": "single"} for name in ("alone", "a", "a.b")},
             ),
             "the runs of 'a' at point 'b.c' and 'a.b' at point 'c' would be in one folder, 'a.b.c'; rename",
@@ -207,9 +199,8 @@ def test_all_rows_have_the_same_questions_with_documents_dealt_to_their_own_agen
 
     asked = {name: prepare(experiment, name).questions for name in rows}
 
-    assert (
-        len({tuple((each["id"], each["question"], each["target"]) for each in found) for found in asked.values()}) == 1
-    )
+    same = {tuple((each["id"], each["question"], each["target"]) for each in found) for found in asked.values()}
+    assert len(same) == 1
     owners = {name: list(found[0]["documents"]) for name, found in asked.items()}
     assert owners["trio"] == ["agent_1", "agent_2", "agent_3"] and owners["sides"] == ["affirmative", "negative"]
 
@@ -238,10 +229,7 @@ def test_a_row_may_keep_some_documents_of_some_agents(tmp_path: Path) -> None:
     ("documents", "error"),
     [
         ({"agent_1": [3]}, "row 'a': question 'facts/1/0' has 2 documents for agent_1, and the row keeps number 3"),
-        (
-            {"agnet_1": "all"},
-            "row 'a': unknown agent among the documents 'agnet_1'; did you mean 'agent_1'?",
-        ),
+        ({"agnet_1": "all"}, "row 'a': unknown agent among the documents 'agnet_1'; did you mean 'agent_1'?"),
     ],
 )
 def test_unknown_documents_and_agents_are_refused(tmp_path: Path, documents: Any, error: str) -> None:
@@ -266,10 +254,8 @@ def test_each_row_is_a_run_in_its_folder_and_runs_once(tmp_path: Path) -> None:
 
 
 def test_chosen_rows_run_and_results_keep_the_order_of_the_file(tmp_path: Path) -> None:
-    runs, _ = run(tmp_path, names=["pair"])
-    assert [*runs] == ["pair"]
-    runs, _ = run(tmp_path, names=["alone"])
-    assert [*runs] == ["alone", "pair"]
+    assert [*run(tmp_path, names=["pair"])[0]] == ["pair"]
+    assert [*run(tmp_path, names=["alone"])[0]] == ["alone", "pair"]
 
 
 class Stop(KeyboardInterrupt):
@@ -303,10 +289,10 @@ def test_a_stopped_experiment_resumes_also_in_another_folder(tmp_path: Path, aft
 
     assert sum(run.cost.calls for run in runs.values()) == CALLS
     assert len(second.calls) <= CALLS - after
-    unbroken, _ = run(tmp_path)
-    assert {name: run.results()[0].answer for name, run in runs.items()} == {
-        name: run.results()[0].answer for name, run in unbroken.items()
-    }
+    answers, unbroken = (
+        {name: run.results()[0].answer for name, run in each.items()} for each in (runs, run(tmp_path)[0])
+    )
+    assert answers == unbroken
 
 
 def test_a_folder_is_of_one_file_wherever_they_are_moved(tmp_path: Path) -> None:
@@ -388,13 +374,7 @@ def test_each_row_is_a_run_at_each_of_its_points_and_refers_to_rows_at_the_same_
     rows = {
         "alone": ROWS["alone"],
         "pair": pair,
-        "same": {
-            "scheme": "debate",
-            "probe": "shuffled",
-            "probe-from": "pair",
-            "points": "numbers2",
-            "protocol": "sde",
-        },
+        "same": {**pair, "probe": "shuffled", "probe-from": "pair", "points": "numbers2"},
         "samples": {"scheme": "self-consistency", "temperature": 1, "matched": {"row": "pair"}, "points": ["numbers1"]},
     }
     points = with_points()["points"]
@@ -402,9 +382,8 @@ def test_each_row_is_a_run_at_each_of_its_points_and_refers_to_rows_at_the_same_
 
     found = read(tmp_path, with_points(points=points, rows=rows))
 
-    assert [*found.rows] == [
-        *("alone.numbers1", "alone.numbers2", "pair.numbers1", "pair.numbers2", "same.numbers2", "samples.numbers1")
-    ]
+    names = "alone.numbers1 alone.numbers2 pair.numbers1 pair.numbers2 same.numbers2 samples.numbers1"
+    assert [*found.rows] == names.split()
     assert found.rows["same.numbers2"].settings.probe_from == "pair.numbers2"
     assert found.rows["samples.numbers1"].matched == Matched(row="pair.numbers1")
     assert [row.settings.max_tokens == 7 for row in found.rows.values()] == [False, True, False, True, True, False]
@@ -425,28 +404,32 @@ def test_an_experiment_with_points_runs_once_and_is_compared_point_by_point(tmp_
     runs, _ = run_experiment(experiment, RowRunner(tmp_path / "kept", models=scripted()))
     text = markdown(*findings_of(experiment, runs).parts)
 
-    assert {name: len(run.records) for name, run in runs.items()} == {
-        **{"alone.numbers1": 1, "alone.numbers2": 2, "pair.numbers1": 1, "pair.numbers2": 2}
-    }
-    assert (
-        "| row | point | right | 95 % | bytes a message | positions | seconds, in parallel | numbers per kB |" in text
-    )
+    asked = {name: len(run.records) for name, run in runs.items()}
+    assert asked == {"alone.numbers1": 1, "alone.numbers2": 2, "pair.numbers1": 1, "pair.numbers2": 2}
+    assert "| row | point | right | 95 % | bytes a message | positions | seconds, in parallel | numbers per k" in text
     assert "| `pair.numbers2` | `alone.numbers2` | 2 |" in text and text.count("| `alone.numbers1` |") == 2
 
 
-# Reading
+# Under the table
 
 
-def test_unfinished_rows_are_listed_under_the_table(tmp_path: Path) -> None:
+def test_unfinished_rows_are_listed_and_failed_ones_are_not_called_so(tmp_path: Path) -> None:
     runs, _ = run(tmp_path, names=["pair"], limits=Limits(at_once=1, call_limit=5))
     text = markdown(*findings_of(read(tmp_path), runs).parts)
     assert "- `pair`: 2 of 3 are not over.\n- `alone`: not started." in text
+    runs, _ = run(tmp_path, names=["pair"])
+    record = next(iter(runs["pair"].records.values()))
+    record.status, record.decision = "failed", None
+    assert waiting(runs) == ["- `pair`: 1 of 3 failed."]
+    assert Gathered(runs).unfinished == "3 of 3 discussions ended (failed: pair)"
 
 
 # Data sets
 
 
-def test_questions_of_several_data_sets_are_pooled_in_their_order(tmp_path: Path) -> None:
+def test_questions_of_several_data_sets_are_pooled_in_their_order_and_refused_if_two_are_the_same(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "g.jsonl").write_text('{"question": "1 + 1?", "answer": "so\\n#### 2"}\n' * 3)
     (tmp_path / "m.csv").write_text("Which?,1,2,3,4,B\n")
     pool = [{"dataset": "gsm8k", "file": "g.jsonl", "limit": 2}, {"dataset": "mmlu/sums", "file": "m.csv"}]
@@ -455,23 +438,7 @@ def test_questions_of_several_data_sets_are_pooled_in_their_order(tmp_path: Path
     again = read_experiment(tmp_path / "kept" / "experiment.yaml")  # its files lie beside it
 
     assert [each["id"] for each in runs["alone"].questions()] == ["gsm8k/0", "gsm8k/1", "mmlu/sums/0"]
-    origin = prepare(again, "alone").origin
-    assert origin and re.fullmatch(
-        r"2 of 3 rows of gsm8k \(questions\+.{8}\.jsonl\); all 1 row of mmlu/sums \(questions\+.{8}\.csv\)", origin
-    )
-
-
-def test_two_sources_with_the_same_questions_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "g.jsonl").write_text('{"question": "1 + 1?", "answer": "so\\n#### 2"}\n')
-    twice = [{"dataset": "gsm8k", "file": "g.jsonl"}] * 2
-
+    origin = r"2 of 3 rows of gsm8k \(questions\+.{8}\.jsonl\); all 1 row of mmlu/sums \(questions\+.{8}\.csv\)"
+    assert re.fullmatch(origin, prepare(again, "alone").origin or "")
     with pytest.raises(UsageError, match=r"two of the questions have the id 'gsm8k/0'; name the part"):
-        prepare(read(tmp_path, with_keys(questions=twice)), "alone")
-
-
-def test_a_discussion_that_failed_is_not_called_unfinished(tmp_path: Path) -> None:
-    runs, _ = run(tmp_path, names=["pair"])
-    record = next(iter(runs["pair"].records.values()))
-    record.status, record.decision = "failed", None
-    assert waiting(runs) == ["- `pair`: 1 of 3 failed."]
-    assert Gathered(runs).unfinished == "3 of 3 discussions ended (failed: pair)"
+        prepare(read(tmp_path, with_keys(questions=pool[:1] * 2)), "alone")

@@ -67,16 +67,14 @@ def test_each_table_is_an_experiment_with_its_papers_prompts_and_number_of_quest
     for name in papers():
         experiment, published = table(name)
         spreads = []
-        for data_set, _, part in (
-            (source.dataset or "").partition("/") for point in experiment.points.values() for source in point.questions
-        ):
-            if data_set:
+        for source in (source for point in experiment.points.values() for source in point.questions):
+            if source.dataset:
+                data_set, _, part = source.dataset.partition("/")
                 DATASETS[data_set].check_part(part)
         for row in experiment.rows.values():
             pack = row.settings.prompts or "the scheme's own"
-            assert (
-                row.settings.prompts is None or row.settings.pack_folder(pack).parent == prompts.SHIPPED / prompts.PAPER
-            )
+            if row.settings.prompts is not None:
+                assert row.settings.pack_folder(pack).parent == prompts.SHIPPED / prompts.PAPER
             assert any("are our wording" in each and pack in each for each in experiment.notes["differs"]), name
         assert experiment.notes["overlap"] and (published.figures or experiment.notes["claim"])
         for point, figures in published.figures.items():

@@ -89,9 +89,7 @@ def test_a_matched_row_costs_about_as_much_as_the_other_and_notes_its_budget(fol
     assert budget.target == fmean(tokens([runs["pair"]]))
     assert fmean(tokens([runs["match"]])) == pytest.approx(budget.target, abs=budget.further)
     (note,) = budget_notes(runs)
-    assert note.startswith(
-        f"`match`: {budget.samples} samples per question, to cost as much as a discussion of `pair` ("
-    )
+    assert note.startswith(f"`match`: {budget.samples} samples per question, to cost as much as a discussion of `pair`")
     assert f"- {note}" in markdown(*findings_of(read(ROWS), runs).parts)
 
 
@@ -196,18 +194,12 @@ def chosen(settings: Settings) -> dict[str, Any]:
     return settings.model_dump(exclude_unset=True)
 
 
-def test_a_baseline_takes_over_the_settings_of_a_single_agent() -> None:
+def test_a_baseline_takes_over_the_settings_of_a_single_agent_and_gets_the_same_evidence() -> None:
     settings = Debate(model=["smollm2"] * 2, temperature=[0.3, 0.6], max_tokens=9, cap=3, top_p=0.5, rounds=7)
-    assert chosen(baseline_settings(run_of("debate", settings), Single)) == {
-        "model": ["smollm2"],
-        "max_tokens": 9,
-        "top_p": 0.5,
-    }
-
-
-def test_a_baseline_gets_the_same_evidence() -> None:
-    settings = chosen(baseline_settings(run_of("madra", MADRA(n_wiki=3)), Single))
-    assert settings == {"source": "all", "n_wiki": 3, "model": ["smollm2"]}  # `single` has another default model
+    shared = {"model": ["smollm2"], "max_tokens": 9, "top_p": 0.5}
+    assert chosen(baseline_settings(run_of("debate", settings), Single)) == shared
+    evidence = {"source": "all", "n_wiki": 3, "model": ["smollm2"]}  # `single` has another default model
+    assert chosen(baseline_settings(run_of("madra", MADRA(n_wiki=3)), Single)) == evidence
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,8 @@ def test_a_resumed_search_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     again = tuned(tmp_path / "parts", trials=3)
 
     assert params_of(again) == params_of(whole) and again.best_value == whole.best_value
-    assert {path.name for path in (tmp_path / "parts" / "runs").iterdir()} == {
-        path.name for path in (tmp_path / "whole" / "runs").iterdir()
-    }
+    parts, all_at_once = ({path.name for path in (tmp_path / name / "runs").iterdir()} for name in ("parts", "whole"))
+    assert parts == all_at_once
 
 
 @pytest.mark.parametrize(
