@@ -91,10 +91,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
     ("given", "error"),
     [
         (with_keys(questions={"smple": "split"}), "unknown key of questions 'smple'; did you mean 'sample'?"),
-        (
-            with_keys(rows={"a": {"scheme": "debate", "temprature": 0}}),
-            "row 'a': unknown setting 'temprature'; did you",
-        ),
+        (with_keys(rows={"a": {"scheme": "debate", "temprature": 0}}), "row 'a': unknown setting 'temprature'; did"),
         (with_keys(against="alon"), "unknown row in 'against' 'alon'; did you mean 'alone'?"),
         (
             with_keys(rows={"a": {"scheme": "debate", "intervention": "again"}}),
@@ -334,10 +331,7 @@ def test_a_folder_has_a_copy_of_its_question_file(tmp_path: Path) -> None:
             with_keys(rows={**ROWS, "pair": {"scheme": "debate", "rounds": 3}}),
             "row 'pair' was started with other settings (rounds 2, now 3); put that back, remove '.*pair' to run",
         ),
-        (
-            with_keys(questions={"sample": "arithmetic/1", "limit": 2}),
-            "row 'alone' was started with other questions; put",
-        ),
+        (with_keys(questions={"sample": "arithmetic/1", "limit": 2}), "row 'alone' was started with other questions"),
     ],
 )
 def test_a_changed_row_is_refused_with_the_remedy(tmp_path: Path, given: Any, error: str) -> None:
@@ -427,9 +421,7 @@ def test_unfinished_rows_are_listed_and_failed_ones_are_not_called_so(tmp_path: 
 # Data sets
 
 
-def test_questions_of_several_data_sets_are_pooled_in_their_order_and_refused_if_two_are_the_same(
-    tmp_path: Path,
-) -> None:
+def test_questions_of_several_data_sets_are_pooled_in_their_order_and_refused_if_two_are_one(tmp_path: Path) -> None:
     (tmp_path / "g.jsonl").write_text('{"question": "1 + 1?", "answer": "so\\n#### 2"}\n' * 3)
     (tmp_path / "m.csv").write_text("Which?,1,2,3,4,B\n")
     pool = [{"dataset": "gsm8k", "file": "g.jsonl", "limit": 2}, {"dataset": "mmlu/sums", "file": "m.csv"}]
