@@ -161,13 +161,18 @@ class Contexts(Generic[AnySettings]):
             UsageError: the context needs another graph than was built, or contradicts the models passed to the graph.
             RequestError: it uses a name that is neither built in nor allowed.
         """
-        context = _context_of(self.kind)
-        settings = self.kind.model_validate({**self.defaults.model_dump(), **context})
+        given, context = _given(), _context_of(self.kind)
+        if isinstance(given, self.kind) and given.model_fields_set >= self.defaults.model_fields_set:
+            settings = given  # it sets all that the graph's settings do, and was validated when it was made
+        else:
+            settings = self.kind.model_validate({**self.defaults.model_dump(), **context})
         self._check_built(settings, "the context asks")
         return self._as_spoken(settings, self.defaults.model_fields_set | set(context))
 
-    def of(self, state: Discussion, *, new: bool = False) -> RunContext[AnySettings]:
+    def of(self, state: Discussion, opened: AnySettings | None = None, *, new: bool = False) -> RunContext[AnySettings]:
         """Return the context of the settings in state; a `new` run's has read nothing yet.
+
+        `opened` are these settings, if this discussion was opened with them now; others come from a file or a client.
 
         Raises:
             UsageError: the settings are invalid, or the run's context asks for others.
@@ -177,11 +182,11 @@ class Contexts(Generic[AnySettings]):
         key = _key(state, context)
         run = None if new else self._built.get(key)
         if run is None:
-            settings = settings_of(state, self.kind.model_fields)
-            parsed = self.kind.model_validate(settings)
-            self._check_built(parsed, "the state's settings ask")
-            _check_same(parsed, context)
-            run = self._context(self.allowed.resolved(parsed))
+            if opened is None:
+                opened = self.kind.model_validate(settings_of(state, self.kind.model_fields))
+                self._check_built(opened, "the state's settings ask")
+                _check_same(opened, context)
+            run = self._context(self.allowed.resolved(opened))
             while len(self._built) >= MAX_CONTEXTS:
                 self._built.pop(next(iter(self._built)), None)
             self._built[key] = run
@@ -297,12 +302,17 @@ def _key(state: Discussion, context: Mapping[str, AnyState]) -> str:
     return f"{state.get('settings')} {context}"  # `repr` shows types, and is faster than JSON
 
 
+def _given() -> AnyState:
+    """Return the runtime context as the caller gave it; None without one."""
+    try:
+        return getattr(get_runtime(), "context", None)
+    except RuntimeError:  # no graph is running
+        return None
+
+
 def _context_of(kind: type[Settings]) -> dict[str, AnyState]:
     """Return the settings in the context of this run; inside another graph, those that both graphs have."""
-    try:
-        context: AnyState = getattr(get_runtime(), "context", None)
-    except RuntimeError:  # no graph is running
-        context = None
+    context = _given()
     if isinstance(context, kind):
         return context.model_dump(exclude_unset=True)
     if context is None or (is_inside() and not isinstance(context, Mapping)):

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn
 from sottovoce.channels.options import ProtocolOptions
 from sottovoce.channels.store import PayloadRef
-from sottovoce.core.any_types import JSON, AnyState
+from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import UsageError
-from sottovoce.core.files import text_of
+from sottovoce.core.files import RUN
 from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
 from sottovoce.nodes.state import Discussion
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from sottovoce.nodes.agent import Agent
     from sottovoce.nodes.context import RunContext
 
-LOG, PAYLOADS = "log.jsonl", "payloads"
-"""Names in a run directory (see sottovoce/runs/log.py for the lines of the log)."""
+READER = "sottovoce.runs.donors"
+"""The module that reads donors from a run; it is above all that runs, so it is imported where a probe needs it."""
 SAMPLED = 8
 """Maximum number of messages from which `noise_cov` computes mean and covariance."""
 COMPARE = "to see the effect of a probe, compare with the same run without it"
@@ -45,6 +46,8 @@ class Donors:
     """The payloads in the messages of a finished run."""
 
     folder: Path
+    """The run's."""
+    payloads: Path
     protocol: str
     said: Mapping[int, Said]
     """Payloads by seed."""
@@ -100,7 +103,7 @@ class Donors:
         """Copy a payload to a run's own store, and return its reference there."""
         from sottovoce.channels.store import PayloadStore  # late: torch
 
-        return (store or PayloadStore()).put(ref.load(PayloadStore(self.folder / PAYLOADS)))
+        return (store or PayloadStore()).put(ref.load(PayloadStore(self.payloads)))
 
 
 def content_of(question: Question) -> str:
@@ -187,54 +190,16 @@ def donors_of(run: RunContext[Any], agent: Agent) -> Donors | None:
     if not name or model is None:
         return None
     folder, protocol = run_of(name, agent.store), model.protocol
-    return run.once(f"donors {protocol} {name}", lambda: read_donors(folder, protocol))
+    read = import_module(READER).read_donors
+    donors: Donors = run.once(f"donors {protocol} {name}", lambda: read(folder, protocol))
+    return donors
 
 
 def _options(agent: Agent) -> ProtocolOptions:
     return ProtocolOptions() if agent.local is None else agent.local.channel.options
 
 
-def read_donors(folder: Path, protocol: str) -> Donors:
-    """Read the payloads of a protocol from a finished run. Errors: see `donors_of`."""
-    try:
-        lines = [json.loads(line) for line in text_of(folder / LOG).splitlines()]
-        last: JSON = lines[-1] if lines else {}
-        counts: dict[str, int] = last.get("counts", {})
-        ended = counts.get("done", 0) + counts.get("failed", 0) == counts.get("discussions")
-        if not (last.get("line") == "done" or (last.get("line") == "stopped" and ended)):
-            raise UsageError(f"run {str(folder)!r} is not finished, as --probe-from needs; resume it first")
-        said: dict[int, dict[Where, dict[str, PayloadRef]]] = {}
-        questions: list[Question] = [line["question"] for line in lines if line["line"] == "question"]
-        asked = {question_id(each): (each["question"], content_of(each)) for each in questions}
-        for seed, id, message in _messages(lines):
-            ref = message.latent
-            if ref is not None and ref.protocol == protocol and ref.length and not message.withdrawn:
-                place = (message.agent, message.act, message.round)
-                said.setdefault(seed, {}).setdefault(place, {})[asked[id][1]] = ref
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"the run of --probe-from cannot be read from {str(folder / LOG)!r}: {error}") from error
-    if not said:
-        raise UsageError(f"run {str(folder)!r} has no payload of protocol {protocol!r}; pass --probe-from another run")
-    if len({question for places in said.values() for refs in places.values() for question in refs}) < 2:
-        raise UsageError(f"run {str(folder)!r} has payloads about one question; --probe-from needs two or more")
-    return Donors(folder, protocol, said, asked)
-
-
-def _messages(lines: list[JSON]) -> Iterator[tuple[int, str, Message]]:
-    """Yield all messages of a log with seed and question id, without those before a discussion's restart."""
-    by_discussion: dict[tuple[str, int], list[JSON]] = {}
-    for line in lines:
-        if line["line"] in ("step", "again"):
-            steps = by_discussion.setdefault((line["of"][0], line["of"][1]), [])
-            steps.extend(line["events"]) if line["line"] == "step" else steps.clear()
-    for (question, seed), events in by_discussion.items():
-        for event in events:
-            if event["event"] == "said":
-                values = {name: value for name, value in event.items() if name != "event"}
-                yield seed, question, Message.from_dict(values)
-
-
 def run_of(name: str, store: PayloadStore | None) -> Path:
     """Return the folder of a run: a sibling of the run that owns `store`, or else the path `name`."""
     beside = [store.root.parent.parent / name] if store is not None and Path(name).name == name else []
-    return next((folder for folder in beside if (folder / LOG).exists()), Path(name))
+    return next((folder for folder in beside if (folder / RUN).exists()), Path(name))

@@ -51,7 +51,7 @@ def setup(
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**asked, **first}
         # The discussions of a saved run share its context.
-        run = contexts.of(opened, new=DISCUSSION not in config.get("configurable", {}))
+        run = contexts.of(opened, settings, new=DISCUSSION not in config.get("configurable", {}))
         if settings.asks_people:
             check_saver("a person takes part", config)
         told = [f"a person plays {agent}" for agent in settings.human]

@@ -256,11 +256,11 @@ REJECTED = "-"
 Reply = str | JSON
 
 
-def person(pause: Pause = nullcontext, *, hint: str) -> Callable[[JSON], Reply]:
+def person(pause: Pause = nullcontext, *, hint: Callable[[], str]) -> Callable[[JSON], Reply]:
     """Return a function that answers a graph's interrupts (nodes.people, nodes.approve) from stdin.
 
     Questions go to stderr, so that stdout is only for the run. Of parallel discussions one asks at a time. `pause`
-    stops redrawing on the terminal, and `hint` says what to do if stdin has ended.
+    stops redrawing on the terminal, and `hint` returns what to do if stdin has ended.
     """
     lock = threading.Lock()
 
@@ -270,7 +270,7 @@ def person(pause: Pause = nullcontext, *, hint: str) -> Callable[[JSON], Reply]:
             say(prompt(request), error=True)
             reply = _reply()
         if reply is None:
-            raise SottovoceError(f"no reply for {request['agent']}: stdin has ended; {hint}")
+            raise SottovoceError(f"no reply for {request['agent']}: stdin has ended; {hint()}")
         return {"approve": not reply} if "approve" in request and reply in ("", REJECTED) else reply
 
     return answer

@@ -88,7 +88,10 @@ def shown_while(
     run: Run, console: Console, output: Output, models: str
 ) -> Iterator[tuple[Observer | None, HumanReply | None]]:
     """Yield the observer for the wanted output, and the function that answers for people who take part."""
-    hint = f"{resume_command(run)} continues at a terminal"
+
+    def hint() -> str:
+        return f"{resume_command(run)} continues at a terminal"
+
     if output.as_json or output.quiet:
         yield None, person(hint=hint)
     elif len(run.records) > 1:

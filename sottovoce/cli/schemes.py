@@ -68,8 +68,9 @@ def first_look(name: str, settings: Settings, options: QuestionOptions) -> tuple
     shows = f"{record.command}: {(record.shows or record.summary).rstrip('.')}; on {settings.model[0]}"
     shows = f"{shows}, with {words}" if words else shows if options.sample is None else ""
     sample = first.pop("sample", options.sample)
-    given = named(first, type(settings).model_fields)
-    settings = type(settings).model_validate({**given, **settings.model_dump(exclude_unset=True)})
+    if first:
+        given = named(first, type(settings).model_fields)
+        settings = type(settings).model_validate({**given, **settings.model_dump(exclude_unset=True)})
     options = options if sample is None else options.model_copy(update={"sample": sample})
     return settings, options, shows
 

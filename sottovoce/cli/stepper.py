@@ -79,7 +79,7 @@ class Stops:
     def __init__(self, graph: AnyState, question: Question, answer: HumanReply | None = None) -> None:
         """Run to the first stop; `answer` replies for people who take part, by default from the terminal."""
         self._graph: Graph = graph.compile(checkpointer=InMemorySaver())
-        self._answer = answer or person(hint="give the replies among the commands")
+        self._answer = answer or person(hint=lambda: "give the replies among the commands")
         self._graph.invoke(question, THREAD, interrupt_before="*", output_keys=[], durability="sync")
         self.current = Stop(0, self._graph.get_state(THREAD))
         self.all = [self.current]

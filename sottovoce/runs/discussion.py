@@ -26,6 +26,7 @@ from sottovoce.core.event_loop import in_daemon
 from sottovoce.core.text import without_secrets
 from sottovoce.nodes.act import DISCUSSION, step_name
 from sottovoce.nodes.hearing import Heard
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Update
 from sottovoce.runs.log import AskedLine, Key, Speaking, StepLine, check, encoded
 from sottovoce.runs.run import Observer, Run
@@ -43,11 +44,11 @@ class LiveDiscussion:
     """A discussion of a run, from its first step to its decision; recorded steps are repeated."""
 
     def __init__(
-        self, run: Run, key: Key, observe: Observer, agents: Sequence[str], person: HumanReply | None = None
+        self, run: Run, key: Key, observe: Observer, settings: Settings, person: HumanReply | None = None
     ) -> None:
-        """Take `Settings.names()` as `agents`; `person` replies when a human is asked."""
+        """Take the settings of the run; `person` replies when a human is asked."""
         self.record = run.records[key]
-        self._run, self._key, self._observe, self._agents, self._person = run, key, observe, agents, person
+        self._run, self._key, self._observe, self._settings, self._person = run, key, observe, settings, person
         self._steps, self._shown, self._live = StepReader(), dict[Place, str](), False
         self._began, self._before = time.monotonic(), self.record.seconds
         self.repeats = bool(self.record.steps)
@@ -71,7 +72,8 @@ class LiveDiscussion:
         """
         thread = f"{self._key[1]}/{self._key[0]}"
         config: RunnableConfig = {"configurable": {"thread_id": thread, DISCUSSION: (graph.builder, self)}}
-        options: Keywords = {"context": {"seed": self.record.seed}, "output_keys": []}
+        context = self._settings.model_copy(update={"seed": self.record.seed})
+        options: Keywords = {"context": context, "output_keys": []}
         options |= {"durability": "exit"} if graph.checkpointer else {}
         self._live = live
         try:
@@ -145,7 +147,8 @@ class LiveDiscussion:
 
     def grows(self, ask: Ask) -> Grew | None:
         """Return a function that takes the text of a reply so far, from any thread; None if nobody watches."""
-        order = self._agents.index(ask.place.agent) if ask.place.agent in self._agents else len(self._agents)
+        agents = self._settings.names()
+        order = agents.index(ask.place.agent) if ask.place.agent in agents else len(agents)
         loop = asyncio.get_running_loop()
 
         def show(text: str) -> None:

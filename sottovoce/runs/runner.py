@@ -120,7 +120,7 @@ def run_all(
     observing = observe or (lambda record, event: None)
     if limits is not None and limits.lost == "words":
         store.on_missing = "words"
-    runner = Runner(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
+    runner = Runner(run, settings, observing, limits or Limits(), alone=alone, person=person)
     try:
         if person is None and (settings.asks_people or _hands_over(settings, watch)):
             raise UsageError("a human takes part in this run, but nobody can reply here; use its scheme's command")
@@ -159,7 +159,7 @@ class Runner:
     def __init__(
         self,
         run: Run,
-        agents: list[str],
+        settings: Settings,
         observe: Observer,
         limits: Limits,
         *,
@@ -168,7 +168,7 @@ class Runner:
     ) -> None:
         self.over = ""
         """The limit that was reached, in words; empty if none was."""
-        self._run, self._agents, self._observe, self._limits, self._alone = run, agents, observe, limits, alone
+        self._run, self._settings, self._observe, self._limits, self._alone = run, settings, observe, limits, alone
         self._person = person
         self._workers: list[asyncio.Task[None]] = []
 
@@ -196,7 +196,7 @@ class Runner:
 
     async def _work(self, waiting: Iterator[Key], graph: AnyState) -> None:
         for key in waiting:
-            discussion = LiveDiscussion(self._run, key, self._observed, self._agents, self._person)
+            discussion = LiveDiscussion(self._run, key, self._observed, self._settings, self._person)
             try:
                 await discussion.run(graph, live=self._alone)
             except Exception as error:

@@ -96,11 +96,11 @@ def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: P
 def test_a_person_types_a_reply(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("It is 2.\n"))
 
-    assert person(hint="type more")(ASKED) == "It is 2."
+    assert person(hint=lambda: "type more")(ASKED) == "It is 2."
     shown = capsys.readouterr()
     assert "You reply for agent_1 (answer): it looks wrong." in shown.err and "1 + 1?" in shown.err and not shown.out
     with pytest.raises(SottovoceError, match="stdin has ended; type more"):
-        person(hint="type more")(ASKED)
+        person(hint=lambda: "type more")(ASKED)
 
 
 def test_people_are_asked_one_question_at_a_time(
@@ -110,12 +110,12 @@ def test_people_are_asked_one_question_at_a_time(
     settings = Single(human=["agent_1"])
     run = Run.start(new_manifest("single", settings, questions), questions, tmp_path / "run")
     monkeypatch.setattr(sys, "stdin", io.StringIO("22\n22\n"))
-    run_all(run, settings, run.store(), person=person(hint="type more"))
+    run_all(run, settings, run.store(), person=person(hint=lambda: "type more"))
     assert [record.status for record in run.records.values()].count("done") == 2
 
     monkeypatch.setattr(sys, "stdin", io.StringIO('"""\nSo.\nThe answer is 21.\n"""\n'))
     again = resume_run(load_run(tmp_path / "run"))
-    run_all(again, settings, again.store(), person=person(hint="type more"))
+    run_all(again, settings, again.store(), person=person(hint=lambda: "type more"))
 
     said = [record.messages[0].text for record in again.records.values()]
     assert sorted(said) == [

@@ -20,10 +20,11 @@ from sottovoce.datasets.samples import origin, samples
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.runner import RowRunner, run_experiment
 from sottovoce.graphs.debate import Debate
-from sottovoce.nodes.probes import COMPARE, deranged, read_donors
+from sottovoce.nodes.probes import COMPARE, deranged
 from sottovoce.nodes.question import Question
 from sottovoce.report.paper import compared
 from sottovoce.report.tables import markdown
+from sottovoce.runs.donors import read_donors
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run, load_run
@@ -235,7 +236,7 @@ def test_what_is_no_donor_is_refused_before_anybody_speaks(kept: Path, tmp_path:
         read_donors(kept / "sde", "cipher")
     broken = shutil.copytree(kept / "sde", tmp_path / "broken")
     log = broken / "log.jsonl"
-    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-2]))  # the last decision too
     with pytest.raises(UsageError, match="is not finished, as --probe-from needs; resume it first"):
         read_donors(broken, "sde")
 
