@@ -17,7 +17,7 @@ from sottovoce.prompts.kinds import KINDS, kind_of, lettered
 from sottovoce.report import describe
 from sottovoce.runs.log import Level, Reset
 from sottovoce.runs.measures import ParseStatistics
-from sottovoce.runs.record import DiscussionRecord, measures_line
+from sottovoce.runs.record import DiscussionRecord
 
 When = tuple[int, float]
 """Epoch and round; a reset comes after all rounds."""
@@ -86,7 +86,8 @@ def conclusion(run: DiscussionRecord) -> Block:
     judged = [Line(verdict, "right" if decision["score"] == 1 else "wrong")] if verdict else []
     paid = f", money {figure(run.money)}" if run.prices and run.money is not None else ""
     took = f"{counted(cost.calls, 'call')}, {cost.tokens}{paid}, {run.seconds:.1f} s{_parsed(run.parsing)}"
-    measures = [measures_line(decision["measures"])] if decision.get("measures") else []
+    applying = {name: value for name, value in decision.get("measures", {}).items() if value is not None}
+    measures = [", ".join(f"{one_line(name)} {figure(value)}" for name, value in applying.items())] if applying else []
     support = _aside_lines(describe.support(run, decision))
     watched = [describe.intervened_in_words(run, each) for each in run.interventions]
     return Block("Decision", lines=(decided, *support, *judged, *_aside_lines([*watched, *measures, took])))

@@ -37,14 +37,13 @@ NAME = 40  # characters of a run's name in a legend
 
 def looks(runs: Iterable[str]) -> dict[str, dict[str, Untyped]]:
     """Return a color, a marker and a line for each run, for use in all plots of a page."""
-    marks = {run: (MARKERS[at % len(MARKERS)], LINES[at % len(LINES)]) for at, run in enumerate(runs)}
-    return {
-        run: {"color": f"C{at % 10}", "marker": marker, "linestyle": line, "fillstyle": "none"}  # equal ones both show
-        for at, (run, (marker, line)) in enumerate(marks.items())
-    }
+    found = {}
+    for at, run in enumerate(runs):
+        marks = {"marker": MARKERS[at % len(MARKERS)], "linestyle": LINES[at % len(LINES)]}
+        found[run] = {"color": f"C{at % 10}", **marks, "fillstyle": "none"}  # not filled: equal runs both show
+    return found
 
 
-Looks = Mapping[str, Mapping[str, Untyped]]
 Drawing = tuple[Unimported, str]
 """A figure, and the words under it."""
 

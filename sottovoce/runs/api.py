@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.display import html
 from sottovoce.core.errors import UsageError
-from sottovoce.datasets.fields import check_names, columns_of, question_from, renamed
+from sottovoce.datasets.fields import Columns, check_names, columns_of, question_from, renamed
 from sottovoce.datasets.question_files import check, read_file
 from sottovoce.datasets.trained import SMALL, untrained
 from sottovoce.graphs import SCHEMES, Scheme
@@ -145,7 +145,7 @@ def run_questions(
     chosen_settings = registered.settings.parse(values)
     if models is None and (why := untrained(chosen_settings)):
         raise UsageError(f"{why}; name another model in the settings, such as {{'model': '{SMALL}'}}")
-    checked = _checked_questions(_with_fields(questions, columns), chosen_settings)
+    checked = _checked_questions(questions, columns_of(columns or {}), chosen_settings)
     limits = Limits(at_once=at_once)
     manifest = new_manifest(registered.name, chosen_settings, checked, seeds, models=models)
     place = Path(folder) if folder is not None else None
@@ -202,22 +202,11 @@ def _bar(run: Run, *, shown: bool) -> Iterator[Observer]:
             update()
 
 
-def _with_fields(questions: Untyped, columns: Mapping[str, str] | None) -> Untyped:
-    """Return the questions of a file, or rows with the fields in place of the caller's columns."""
-    if columns is not None:
-        columns = columns_of(columns)
+def _checked_questions(questions: Untyped, columns: Columns, settings: Settings) -> list[Question]:
+    """Return the questions of a file, or texts and rows as questions, with the fields in place of the columns."""
     if isinstance(questions, Path):
-        return read_file(questions, columns=columns).questions
-    if not columns:
-        return questions
-    rows = [questions] if isinstance(questions, Mapping) else questions
-    renamed_rows = [renamed(dict(row), columns) for row in rows]
-    for row in renamed_rows:
-        check_names(row, columns)
-    return [question_from(row, {}, cells=False)[0] for row in renamed_rows]
-
-
-def _checked_questions(questions: str | Question | Sequence[str | Question], settings: Settings) -> list[Question]:
+        questions = read_file(questions, columns=columns).questions
+        columns = {}
     items = [questions] if isinstance(questions, (str, Mapping)) else list(questions)
     if not items:
         raise UsageError("there are no questions; give at least one")
@@ -226,6 +215,10 @@ def _checked_questions(questions: str | Question | Sequence[str | Question], set
         if not isinstance(item, (str, Mapping)):
             raise UsageError(f"a question is {item!r}; expected a text, or a dict with a text as its 'question'")
         question: Any = {"question": item} if isinstance(item, str) else dict(item)  # Any: checked below
+        if columns:
+            row = renamed(question, columns)
+            check_names(row, columns)
+            question, _ = question_from(row, {}, cells=False)
         check(question, settings)
         question["kind"] = settings.answers_in or kind_of(question)
         checked.append(question)

@@ -10,6 +10,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from statistics import fmean
 from typing import Literal, cast
 
@@ -186,10 +187,7 @@ class DiscussionRecord(BaseModel):
                 **({MONEY: self.money} if self.prices else {}),
                 **retrieval(self.question, self.messages),
             },
-            calls=cost.calls,
-            tokens_in=None if cost.uncounted else cost.tokens_in,
-            tokens_reused=None if cost.uncounted else cost.tokens_reused,
-            tokens_out=None if cost.uncounted else cost.tokens_out,
+            **cost.model_dump(include={"calls", "tokens_in", "tokens_reused", "tokens_out"}),
             flops=flops(self.messages, self.models),
             seconds=self.seconds,
         )
@@ -338,12 +336,11 @@ class Results(list[Result]):
     @property
     def measures(self) -> dict[str, Scores]:
         """The known values of each measure, in order of first appearance; {} if a measure applies to none."""
-        columns: dict[str, Scores] = {}
-        for result in self:
-            for name, value in result.measures.items():
-                column = columns.setdefault(name, {})
-                column |= {} if value is None else {(result.question, result.seed): value}
-        return columns
+        known = {(each.question, each.seed): each.measures for each in self}
+        names = dict.fromkeys(chain.from_iterable(known.values()))
+        return {
+            name: {key: value for key, of in known.items() if (value := of.get(name)) is not None} for name in names
+        }
 
     @property
     def shares(self) -> frozenset[str]:
@@ -365,11 +362,6 @@ class Results(list[Result]):
         columns = dict.fromkeys([*Result("").to_dict(), *self.measures])
         shown = [name for name in columns if name not in ("measures", "documents")]
         return csv_of(shown, ({**result.to_dict(), **result.measures} for result in self))
-
-
-def measures_line(measures: Mapping[str, float | None]) -> str:
-    """Return the measures of one discussion in a line, without those that do not apply."""
-    return ", ".join(f"{one_line(name)} {figure(value)}" for name, value in measures.items() if value is not None)
 
 
 def csv_of(columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> str:

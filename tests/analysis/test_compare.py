@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from sottovoce.analysis.compare import Comparison, Pair, compare
@@ -104,13 +103,6 @@ def test_all_pairs_are_compared_or_all_against_one() -> None:
     assert [(each.run, each.against) for each in compare(runs, against="b").pairs] == [("a", "b"), ("c", "b")]
 
 
-def test_p_is_corrected_for_all_pairs() -> None:
-    base, better = [0.0] * 30, [1.0] * 7 + [0.0] * 23
-    found = compare({"a": run(base), "b": run(better), "c": run(base)}, against="a").pairs
-    assert [each.family for each in found] == [2, 2]
-    assert [each.corrected for each in found] == pytest.approx([2 * 2 / 2**7, 1])
-
-
 # Verdicts
 
 
@@ -148,14 +140,6 @@ def test_a_verdict_that_holms_correction_turns_says_so_beside_its_interval() -> 
     found = compare({"a": run(base), "b": run(better), "c": run(base)}, against="a").pairs[0]
     assert found.difference.low > 0
     assert "could show (p = 0.031 by itself, p = 0.062 after Holm's correction for 2 comparisons); " in found.verdict
-
-
-def test_an_interval_leaves_0_out_just_where_the_test_that_is_used_finds_a_difference() -> None:
-    rng = np.random.default_rng(4)
-    for _ in range(10):
-        left, right = (rng.random((2, 30)) < rng.random((2, 1))).astype(float).tolist()
-        found = pair(compare({"nl": run(left), "cipher": run(right)}))
-        assert (found.difference.p <= 0.05) == (found.difference.low > 0 or found.difference.high < 0)
 
 
 # Failures
@@ -284,13 +268,6 @@ def test_runs_without_a_common_question_are_not_compared() -> None:
     found = compare({"nl": run([1]), "cipher": [Result("other", score=1.0, target="22")]})
     assert found.pairs == ()
     assert found.notes == ("`cipher` and `nl`: not compared, as they have no scored question in common.",)
-
-
-def test_scores_against_different_targets_are_not_compared() -> None:
-    left, right = run([1, 0]), run([1, 1])
-    found = compare({"nl": left, "cipher": [replace(right[0], target="23"), right[1]]})
-    assert pair(found).questions == 1
-    assert found.notes == ("`cipher` and `nl`: scored against different targets, and left out of the pair: q0.",)
 
 
 @pytest.mark.parametrize(
