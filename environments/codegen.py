@@ -20,6 +20,8 @@ from sottovoce.prompts.own import is_own, is_own_lead
 if TYPE_CHECKING:
     from sottovoce.channels.message import Message
 
+# Programs
+
 BLOCK = re.compile(
     r"^[ \t]*+(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+-]*+)[^\n`]*+\n(?P<code>.*?)^[ \t]*(?P=fence)",
     re.DOTALL | re.MULTILINE,
@@ -28,36 +30,14 @@ BLOCK = re.compile(
 FENCE = re.compile(r"`{3}|~{3}")
 HELP = re.compile(r"^[ \t*_#>-]{0,8}help:", re.IGNORECASE | re.MULTILINE)
 PYTHON = ("", "python", "py", "python3", "py3")
-REFLECTED = re.compile(
-    r"(?:^[ \t]*[-*_]{3,9}[ \t]*\n\s{0,9})?^[ \t>*_#`-]{0,16}\[reflection (\d{1,6})\][ \t*_]*:?[ \t*_]*",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""Start of a review at the start of a line; elsewhere a review may mention another one."""
-ASSERT = re.compile(r"(?P<lead>[ \t>*\d.)-]{0,16}(?:[\w* ]{0,40}:[ *]{0,3})?)(?P<code>`?)(?P<test>assert\b.*)")
-"""A line with a test: in a list, behind a few words, or in backticks."""
 MOST_BLOCKS = 50  # the last ones of a reply
-MOST_TESTS = 10
-LONGEST_TEST = 2000  # characters; a longer text is not a test and is slow to parse
-LINES_OF_TEST = 20  # at most; a statement of several lines is parsed line by line until it is complete
-MAX_PARSED = 400  # most texts of a reply that are parsed as tests
-SCORES = re.compile(r"\[\[\s{0,8}([1-5](?:,\s{0,8}[1-5]){0,9})\s{0,8}\]\]")
-RANKS = re.compile(r"(?<!\[)\[\s{0,8}(\d{1,6})\s{0,8},\s{0,8}(\d{1,6})\s{0,8}\](?!\])")
-BEST = re.compile(
-    r"^[ \t>*_#`-]{0,16}best\b[\s*_`]{0,8}:[\s*_`]{0,8}\[?\s{0,8}(?:solution )?#?(\d{1,6})\s{0,8}(?:,|and)\s{0,8}"
-    r"(?:solution )?#?(\d{1,6})",
-    re.IGNORECASE | re.MULTILINE,
-)
 ANYTHING = r"(?:\n(?s:.*))?"
 CODE = r"\n(?:[ \t]*(?:(?:[^` \t\n]|``?[^`\n])[^\n]*)?\n)+[ \t]*```[^\n]*"
 """A code block after its opening: lines that do not begin with a fence, and the fence."""
-ASSERTIONS = Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
-"""The form of at least one line with an assertion, followed by anything."""
-REFLECTIONS = Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
-"""The form of reviews: free text that contains at least the beginning of the first one."""
-PARSING = threading.Lock()
-"""Lock for parsing: threads that parse at once raise SystemError in Python 3.11 (python/cpython#106905)."""
 LOWEST, HIGHEST = 1, 5
 """Bounds of the score that a coder gives a judge for its helpfulness."""
+PARSING = threading.Lock()
+"""Lock for parsing: threads that parse at once raise SystemError in Python 3.11 (python/cpython#106905)."""
 
 
 def code_form(judges: int = 0) -> Form:
@@ -87,30 +67,24 @@ def program(message: Message, problem: str, name: str = "") -> Program | None:
     that does nothing is no program, and neither is one in a reply that was cut.
     """
     text = "" if message.cut else message.text
-    spans = [block.span("code") for block in _own_blocks(text)]
-    if not FENCE.search(text):
+    fenced = FENCE.search(text) is not None
+    if fenced:
+        spans = [block.span("code") for block in _own_blocks(text)]
+    else:
         scored = HELP.search(text)
         spans = [(0, scored.start() if scored else len(text))]
-    inside = [trimmed(text, *span, before="\n") for span in spans]
-    programs = [Program(textwrap.dedent(text[slice(*span)]), span) for span in inside]
-    defined = rf"^(?:(?:async )?def|class) +{name}\b|^{name} *=" if name else r"\bdef\b"
-    found = [each for each in programs if re.search(defined, each.text, re.MULTILINE)]
-    if not found and len(inside) == 1 and (body := text[slice(*inside[0])])[:1].isspace():
-        found = [Program(f"{problem.rstrip()}\n{body}", inside[0])]
+    spans = [trimmed(text, *span, before="\n") for span in spans]
+    stated = [Program(textwrap.dedent(text[slice(*span)]), span) for span in spans]
+    definition = re.compile(rf"^(?:(?:async )?def|class) +{name}\b|^{name} *=" if name else r"\bdef\b", re.MULTILINE)
+    found = [each for each in stated if definition.search(each.text)]
+    if not found and len(spans) == 1 and (body := text[slice(*spans[0])])[:1].isspace():
+        found = [Program(f"{problem.rstrip()}\n{body}", spans[0])]
     if len({each.text for each in found}) != 1:
         return None
     parsed = statements(found[-1].text)
     if parsed is None:  # a block may hold an error; anything else may be prose
-        return found[-1] if FENCE.search(text) and found[-1] in programs else None
-    functions = [node for node in ast.walk(ast.Module(parsed, [])) if isinstance(node, ast.FunctionDef)]
-    own = [function for function in functions if not name or function.name == name]
-    return None if own and all(map(_does_nothing, [line for each in own for line in each.body])) else found[-1]
-
-
-def _does_nothing(line: ast.stmt) -> bool:
-    if isinstance(line, ast.Raise):
-        return "NotImplementedError" in ast.dump(line)
-    return isinstance(line, ast.Pass) or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        return found[-1] if fenced and found[-1] in stated else None
+    return None if _does_nothing(parsed, name) else found[-1]
 
 
 def _own_blocks(text: str) -> list[re.Match[str]]:
@@ -119,26 +93,16 @@ def _own_blocks(text: str) -> list[re.Match[str]]:
     return [block for block in blocks if is_own(text, block.start("fence"))]
 
 
-def assertions(message: Message) -> list[str]:
-    """Return a tester's tests, each an `assert` statement of one or several lines: at most ten, without duplicates."""
-    text = "" if message.cut else message.text
-    fenced = "\n".join(block["code"] for block in _own_blocks(text) if "assert" in block["code"])
-    lines, at, tried = (fenced or text).splitlines(), 0, 0  # prose around blocks may mention a rejected test
-    tests: dict[str, None] = {}
-    while at < len(lines) and tried < MAX_PARSED and len(tests) < MOST_TESTS:
-        line, end = ASSERT.match(lines[at]), at + 1
-        line = line if line and is_own_lead(line["lead"]) else None
-        while line and end <= min(len(lines), at + LINES_OF_TEST) and tried < MAX_PARSED:
-            test = "\n".join([line["test"].partition("`")[0] if line["code"] else line["test"], *lines[at + 1 : end]])
-            body = statements(test.rstrip()) if len(test) <= LONGEST_TEST else None
-            tried += 1
-            if body and len(body) == 1 and isinstance(body[0], ast.Assert):
-                tests[test.rstrip()] = None
-                at = end - 1
-                break
-            end += 1
-        at += 1
-    return list(tests)
+def _does_nothing(parsed: list[ast.stmt], name: str) -> bool:
+    """Return whether the functions of this name only pass, state constants or raise NotImplementedError."""
+    functions = [node for node in ast.walk(ast.Module(parsed, [])) if isinstance(node, ast.FunctionDef)]
+    lines = [line for function in functions if name in ("", function.name) for line in function.body]
+    return bool(lines) and all(
+        isinstance(line, ast.Pass)
+        or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
+        or (isinstance(line, ast.Raise) and "NotImplementedError" in ast.dump(line))
+        for line in lines
+    )
 
 
 def statements(text: str) -> list[ast.stmt] | None:
@@ -149,6 +113,67 @@ def statements(text: str) -> list[ast.stmt] | None:
             return ast.parse(text).body
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # raised by the parser on untrusted text
             return None
+
+
+# Tests
+
+ASSERT = re.compile(r"(?P<lead>[ \t>*\d.)-]{0,16}(?:[\w* ]{0,40}:[ *]{0,3})?)(?P<code>`?)(?P<test>assert\b.*)")
+"""A line with a test: in a list, behind a few words, or in backticks."""
+MOST_TESTS = 10
+LONGEST_TEST = 2000  # characters; a longer text is not a test and is slow to parse
+LINES_OF_TEST = 20  # at most; a statement of several lines is parsed line by line until it is complete
+MAX_PARSED = 400  # most texts of a reply that are parsed as tests
+ASSERTIONS = Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
+"""The form of at least one line with an assertion, followed by anything."""
+
+
+def assertions(message: Message) -> list[str]:
+    """Return a tester's tests, each an `assert` statement of one or several lines: at most ten, without duplicates."""
+    text = "" if message.cut else message.text
+    fenced = "\n".join(block["code"] for block in _own_blocks(text) if "assert" in block["code"])
+    lines = (fenced or text).splitlines()  # prose around blocks may mention a rejected test
+    tests: dict[str, None] = {}
+    at = parsed = 0
+    while at < len(lines) and parsed < MAX_PARSED and len(tests) < MOST_TESTS:
+        candidates = _candidates(lines[at : at + LINES_OF_TEST])[: MAX_PARSED - parsed]
+        length = next((n for n, test in enumerate(candidates, 1) if _is_assertion(test)), 0)
+        parsed += length or len(candidates)
+        if length:
+            tests[candidates[length - 1].rstrip()] = None
+        at += length or 1
+    return list(tests)
+
+
+def _candidates(lines: list[str]) -> list[str]:
+    """Return the texts of one line, of two and so on that may be the test that begins in the first line."""
+    line = ASSERT.match(lines[0])
+    if line is None or not is_own_lead(line["lead"]):
+        return []
+    first = line["test"].partition("`")[0] if line["code"] else line["test"]
+    return ["\n".join([first, *lines[1:n]]) for n in range(1, len(lines) + 1)]
+
+
+def _is_assertion(text: str) -> bool:
+    body = statements(text.rstrip()) if len(text) <= LONGEST_TEST else None
+    return body is not None and len(body) == 1 and isinstance(body[0], ast.Assert)
+
+
+# Opinions
+
+REFLECTED = re.compile(
+    r"(?:^[ \t]*[-*_]{3,9}[ \t]*\n\s{0,9})?^[ \t>*_#`-]{0,16}\[reflection (\d{1,6})\][ \t*_]*:?[ \t*_]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Start of a review at the start of a line; elsewhere a review may mention another one."""
+REFLECTIONS = Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
+"""The form of reviews: free text that contains at least the beginning of the first one."""
+SCORES = re.compile(r"\[\[\s{0,8}([1-5](?:,\s{0,8}[1-5]){0,9})\s{0,8}\]\]")
+RANKS = re.compile(r"(?<!\[)\[\s{0,8}(\d{1,6})\s{0,8},\s{0,8}(\d{1,6})\s{0,8}\](?!\])")
+BEST = re.compile(
+    r"^[ \t>*_#`-]{0,16}best\b[\s*_`]{0,8}:[\s*_`]{0,8}\[?\s{0,8}(?:solution )?#?(\d{1,6})\s{0,8}(?:,|and)\s{0,8}"
+    r"(?:solution )?#?(\d{1,6})",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 
 def reflections(message: Message, solutions: int) -> list[tuple[int, int]] | None:
@@ -186,6 +211,8 @@ def ranks(message: Message, solutions: int) -> tuple[int, int] | None:
     first, second = (int(number) - 1 for number in pairs.pop()) if len(pairs) == 1 else (0, 0)
     return (first, second) if first != second and 0 <= min(first, second) <= max(first, second) < solutions else None
 
+
+# Similarity
 
 EQUAL_FROM = 90.0
 """BLEU from which two solutions count as equal (DyLAN)."""
