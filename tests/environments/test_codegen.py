@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sottovoce.channels.message import Message
 from sottovoce.core.errors import UsageError
 from sottovoce.environments.codegen import agreeing, assertions, bleu, program, ranks, reflections, scores
 from sottovoce.environments.problems import (
@@ -127,36 +129,24 @@ def test_any_text_can_be_searched_for_tests(text: str) -> None:
     assert len(assertions(replied(text))) <= 10
 
 
-@pytest.mark.parametrize(
-    ("reply", "found"),
-    [
-        ("[[1, 1, 1]], [[1, 1, 1]]", [1, 1, 1]),
-        ("Not [[1, 1, 1]].\nHelp: [[2, 2, 2]]", [2, 2, 2]),
-        ("[[1, 1, 1]] no, [[2, 2, 2]]", None),
-        ("[[5, 1]]", None),
-        ("[[5, 1, 6]]", None),
-        ("[[5, 1, x]]", None),
-    ],
-)
-def test_scores_of_judges_are_read_or_are_none(reply: str, found: list[int] | None) -> None:
-    assert scores(replied(reply), 3) == found
-
-
 @each_row(
-    ("reply", "found"),
+    ("parsed", "reply", "found"),
     [
-        ("The best are [2, 4].", (1, 3)),
-        ("[1, 2] was my first thought.\nBest: [2, 4]", (1, 3)),
-        ("Best: [1, 2]\nBest: [2, 4]", None),
-        ("[1, 2], or [2, 4]", None),
-        ("[2, 2]", None),
-        ("[0, 1]", None),
-        ("[1, 2, 3]", None),
-        ("[[1, 2]]", None),
+        (scores, "[[1, 1, 1]], [[1, 1, 1]]", [1, 1, 1]),
+        (scores, "Not [[1, 1, 1]].\nHelp: [[2, 2, 2]]", [2, 2, 2]),
+        (scores, "[[1, 1, 1]] no, [[2, 2, 2]]", None),
+        *((scores, reply, None) for reply in ("[[5, 1]]", "[[5, 1, 6]]", "[[5, 1, x]]")),
+        (ranks, "The best are [2, 3].", (1, 2)),
+        (ranks, "[1, 2] was my first thought.\nBest: [2, 3]", (1, 2)),
+        (ranks, "Best: [1, 2]\nBest: [2, 3]", None),
+        (ranks, "[1, 2], or [2, 3]", None),
+        *((ranks, reply, None) for reply in ("[2, 2]", "[0, 1]", "[1, 4]", "[1, 2, 3]", "[[1, 2]]")),
     ],
-)
-def test_the_best_two_are_read_or_are_none(reply: str, found: tuple[int, int] | None) -> None:
-    assert ranks(replied(reply), 4) == found
+)  # fmt: skip
+def test_scores_of_judges_and_the_best_two_are_read_or_are_none(
+    parsed: Callable[[Message, int], object], reply: str, found: object
+) -> None:
+    assert parsed(replied(reply), 3) == found
 
 
 @each_row(

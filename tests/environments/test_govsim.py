@@ -6,14 +6,12 @@ import json
 import random
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.core.errors import UsageError
 from sottovoce.environments.govsim.fishery import (
     AGENTS,
     FITTED_ON,
@@ -30,7 +28,6 @@ from sottovoce.environments.govsim.fishery import (
     measures,
     next_month,
     own_catch,
-    read_game,
     report,
     starts,
     threshold,
@@ -65,30 +62,6 @@ def test_the_splits_share_no_start_value_and_have_26_14_and_20_games() -> None:
     assert not {*test} & {*FITTED_ON} and (min(TESTED_ON), max(TESTED_ON)) == (100, 300)
     assert validation == starts("validation", seed=0) != starts("validation", seed=1)
     assert test == starts("test", seed=1)
-
-
-def test_a_game_survives_its_file(tmp_path: Path) -> None:
-    game = Game(start=210, seed="test/1", language=False, newcomer_after=2, allocation="proportional")
-    (tmp_path / "game.json").write_text(game.model_dump_json())
-    assert read_game(tmp_path / "game.json") == game
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({}, "Game has no 'start'"),
-        ({"start": 0}, "start is 0: expected"),
-        ({"start": 4}, "a game starts with 4 tons and collapses below 5; start with more"),
-        ({"start": 100, "agents": ["John", "John"]}, "two agents of a game have the same name: John, John"),
-        ({"start": 100, "newcomer_after": 12}, "the newcomer joins after month 12, but the game has 12"),
-        ({"start": 100, "fish": 3}, "unknown field of Game: 'fish'"),
-    ],
-)
-def test_a_file_that_is_no_game_is_refused_in_one_line(fields: Any, said: str, tmp_path: Path) -> None:
-    (tmp_path / "game.json").write_text(json.dumps(fields))
-    with pytest.raises(UsageError, match=said) as error:
-        read_game(tmp_path / "game.json")
-    assert str(error.value).startswith(f"game file '{tmp_path}/game.json': ") and "\n" not in str(error.value)
 
 
 # Wishes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,8 +26,6 @@ from sottovoce.environments.whodunit.games import (
     combinations,
     drawn,
     fitting,
-    read_attributes,
-    read_game,
 )
 from sottovoce.environments.whodunit.knowledge import (
     BLUNDERS,
@@ -136,70 +133,6 @@ def test_a_seed_makes_the_same_game_everywhere_and_another_another() -> None:
 def test_games_that_cannot_be_drawn_are_refused(made: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         made()
-
-
-def test_a_game_survives_its_file(tmp_path: Path) -> None:
-    for game in (asym(0), sym(0)):
-        (tmp_path / "game.json").write_text(game.model_dump_json())
-        assert read_game(tmp_path / "game.json") == game
-
-
-def test_files_of_the_authors_shape_are_read(tmp_path: Path) -> None:
-    fields = {"suspect_count": 2, "suspects": [{"hat": "brown"}, {"hat": "black"}], "culprit": 1}
-    more = {**fields, "task_info": {"name": "x"}, "previous_turns": [], "accuser": "Beth"}
-    (tmp_path / "game.json").write_text(json.dumps({"env_info": more}))
-    game = read_game(tmp_path / "game.json")
-    assert (game.winner, game.agents, game.version) == (2, None, 1)
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"culprit": None}, "Game has no 'culprit'"),
-        ({"culprit": 2}, "a game's culprit is 2; expected 0 to 1"),
-        ({"suspect_count": 3}, "a game has 2 suspects, but suspect_count is 3"),
-        ({"suspects": [{"hat": "brown"}, {"hat": "brown"}]}, "a game has two equal suspects"),
-        ({"suspects": [{"hat": "brown"}, {"cap": "brown"}]}, "a game's suspects have different attributes"),
-        ({"agents": {"Alex": [["hat", "brown"]]}}, "the facts of a game's agents must fit the culprit"),
-        ({"suspects": [{"hat": "brown"}, {"hat": 'a "red" one'}]}, "suspects.1.hat is 'a \"red\" one'"),
-    ],
-)
-def test_a_file_that_is_no_game_is_refused_in_one_line(change: dict[str, Any], said: str, tmp_path: Path) -> None:
-    fields = {"suspect_count": 2, "suspects": [{"hat": "brown"}, {"hat": "black"}], "culprit": 1, **change}
-    given = {name: value for name, value in fields.items() if value is not None}
-    (tmp_path / "game.json").write_text(json.dumps(given))
-    with pytest.raises(UsageError, match=said) as error:
-        read_game(tmp_path / "game.json")
-    assert str(error.value).startswith(f"game file '{tmp_path}/game.json': ") and "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(("text", "said"), [("{", "is not JSON"), ("[]", "valid dictionary"), (None, "cannot be read")])
-def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
-    if text is not None:
-        (tmp_path / "game.json").write_text(text)
-    with pytest.raises(UsageError, match=said):
-        read_game(tmp_path / "game.json")
-
-
-def test_own_attributes_are_read_and_worded(tmp_path: Path) -> None:
-    (tmp_path / "list.json").write_text('{"car": ["red", "blue"], "home_town": ["Aldmoor", "Bern"]}')
-    found = read_attributes(tmp_path / "list.json")
-    assert described(drawn("0", found, 4).person(1)).startswith("has ")
-    assert clause("home_town", "Bern", truth=False) == "does not have Bern as home town"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"car": ["red"]}', "car is .*at least 2 items"),
-        ('{"car": ["a", "a"]}', "'car' has a value twice"),
-        ("no", "is not JSON"),
-    ],
-)
-def test_a_list_that_cannot_be_played_with_is_refused(text: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "list.json").write_text(text)
-    with pytest.raises(UsageError, match=said):
-        read_attributes(tmp_path / "list.json")
 
 
 # Words

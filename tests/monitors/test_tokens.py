@@ -16,6 +16,7 @@ from sottovoce.environments.whodunit.actions import WORDINGS
 from sottovoce.monitors.features import features_of, joint, statistics
 from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import PEOPLE, POSITIONS, Tokens, of_payload, of_response
+from tests.tables import each_row
 
 TOP = [log(0.5), log(0.3), log(0.1)]
 
@@ -26,80 +27,49 @@ def reply(texts: Sequence[str], best: Sequence[str] | None = None) -> Tokens:
     return Tokens("".join(texts), spans, [TOP] * len(texts), list(best or texts))
 
 
-def selected(name: str, tokens: Tokens) -> list[str]:
-    """The texts of the tokens at each spot."""
-    return ["x".join(tokens.texts[at] for at in spot) for spot in POSITIONS[name](tokens)]
+SUSPECT = ['{"', "act", "ion", '"', ": ", "3", ', "', "su", "spect", '"', ": ", "1", "2", "}"]
+CHARACTER = ["action", '": ', "1", ", ", "Character", '": ', "8", "}"]
 
 
-@pytest.mark.parametrize(
-    ("texts", "found"),
+@each_row(
+    ("name", "texts", "best", "found"),
     [
-        (['{"', "thoughts", '": "', "character", " 9", '", "', "character", '": ', "1", "2", "}"], ["1", "2"]),
-        (["'character': ['3', ", "14", "]"], ["'character': ['3', ", "14"]),
-        (['"suspect', '": ', "7"], ["7"]),
-        (['"action": 3, "value": 5'], []),
+        # numbers under the key of a person
+        ("id", ['{"', "thoughts", '": "', "character", " 9", '", "', "character", '": ', "1", "2"], None, ["1", "2"]),
+        ("id", ["'character': ['3', ", "14", "]"], None, ["'character': ['3', ", "14"]),
+        ("id", ['"suspect', '": ', "7"], None, ["7"]),
+        ("id", ['"action": 3, "value": 5'], None, []),
+        # pairs in the most probable tokens, or in the generated ones
+        ("id_x_action", CHARACTER, [*CHARACTER[:6], " 6", "}"], ["8x1"]),
+        ("id_x_action", CHARACTER[:4], None, ["1"]),
+        ("action", SUSPECT, ["I do not know"] * len(SUSPECT), ["1x3"]),
+        ("id_x_action", SUSPECT, ["I do not know"] * len(SUSPECT), []),
+        # the first number in the five tokens after a mention; 3 stands after the second "action" as well
+        *(("action", [*said, *"....", "1"], None, ["1"]) for said in (["action"], ["act", "ion"], ["the action"])),
+        *(("action", [*said, *".....", "1"], None, []) for said in (["action"], ["act", "ion"], ["the action"])),
+        ("id_x_action", ["action", *".....", "1"], None, []),
+        ("id_x_action", ["action", " 2", " 5", "action", "character", "3"], None, ["3x 2", "3x3"]),
+        # thoughts in free text add numbers, and hide none
+        ("action", ["So", " action", " is", " due", ".\n", "Action", ":", ' {"', "action", '":', "2"], None, ["2"]),
+        ("action", ["In", " character", " 4", "'s", " case", " ask", ".\n", "action", '":', " 1"], None, [" 4x 1"]),
+        ("action", ['{"action":', " 1,", ' "value":', ' "yes"}'], None, [" 1,"]),
+        # the last list
+        ("scores", ["x = [[", "9, 9]]", " [[", "1", "]] ", "[[", "4", ", ", "5", "]]"], None, ["4", "5"]),
+        ("scores", ["no list"], None, []),
+        # up to four tokens of digits
+        ("tons", ["I take ", "1", "2", " tons", ", of ", *"12345", "Tons", " a ton"], None, ["1", "2", *"2345"]),
     ],
-)
-def test_suspects_are_the_numbers_under_their_key(texts: list[str], found: list[str]) -> None:
-    assert selected("id", reply(texts)) == found
-
-
-def test_the_code_pairs_suspects_and_actions_by_the_most_probable_tokens() -> None:
-    texts = ["action", '": ', "1", ", ", "Character", '": ', "8", "}"]
-    best = [*texts[:6], " 6", "}"]
-
-    assert selected("id_x_action", reply(texts, best)) == ["8x1"]
-    assert selected("id_x_action", reply(texts[:4])) == ["1"]
-    assert selected("id_x_action", reply(["action", *["."] * 5, "1"])) == []  # the sixth is too far
-
-
-@pytest.mark.parametrize(("between", "found"), [(4, ["1"]), (5, [])])
-@pytest.mark.parametrize("mention", [["action"], ["act", "ion"], ["the action"]])
-def test_a_number_is_searched_for_in_the_five_tokens_after_a_mention(
-    mention: list[str], between: int, found: list[str]
+)  # fmt: skip
+def test_positions_select_the_tokens_that_tell(
+    name: str, texts: list[str], best: list[str] | None, found: list[str]
 ) -> None:
-    assert selected("action", reply([*mention, *["."] * between, "1"])) == found
+    tokens = reply(texts, best)
+    assert ["x".join(tokens.texts[at] for at in spot) for spot in POSITIONS[name](tokens)] == found
 
 
-def test_the_first_number_after_each_mention_counts_thoughts_too() -> None:
-    texts = ["action", " 2", " 5", "action", "character", "3"]
-
-    assert selected("id_x_action", reply(texts)) == ["3x 2", "3x3"]  # 3 stands after the second "action" as well
-
-
-def test_actions_are_read_from_the_reply_as_it_was_generated_in_both_vocabularies() -> None:
-    kept_to_its_form = ['{"', "act", "ion", '"', ": ", "3", ', "', "su", "spect", '"', ": ", "1", "2", "}"]
-    unlike = ["I do not know"] * len(kept_to_its_form)
-
-    assert selected("action", reply(kept_to_its_form, unlike)) == ["1x3"]
-    assert selected("id_x_action", reply(kept_to_its_form, unlike)) == []
+def test_both_vocabularies_have_positions_and_what_has_no_most_probable_tokens_is_read_too() -> None:
     assert POSITIONS["action"](Tokens("none", [(0, 4)], [TOP])) == []
     assert set(PEOPLE) == {wording.person for wording in WORDINGS.values()}
-
-
-@pytest.mark.parametrize(
-    ("texts", "found"),
-    [
-        (["So", " action", " is", " needed", ".\n", "Action", ":", ' {"', "action", '":', " ", "2", "}"], ["2"]),
-        (["In", " character", " 4", "'s", " case", ",", " ask", ".\n", '{"', "action", '":', " 1", "}"], [" 4x 1"]),
-        (['{"action":', " 1,", ' "value":', ' "yes"}'], [" 1,"]),
-    ],
-)
-def test_thoughts_in_free_text_add_numbers_and_hide_none(texts: list[str], found: list[str]) -> None:
-    assert selected("action", reply(texts)) == found
-
-
-def test_scores_are_those_of_the_last_list() -> None:
-    texts = ["x = [[", "9, 9]]", " [[", "1", "]] ", "[[", "4", ", ", "5", "]]"]
-
-    assert selected("scores", reply(texts)) == ["4", "5"]
-    assert selected("scores", reply(["no list"])) == []
-
-
-def test_tons_are_up_to_four_tokens_of_digits_before_the_word() -> None:
-    texts = ["I take ", "1", "2", " tons", ", of ", "1", "2", "3", "4", "5", "Tons", " a ton"]
-
-    assert selected("tons", reply(texts)) == ["1", "2", "2", "3", "4", "5"]
 
 
 def test_each_statistic_is_the_highest_over_the_positions() -> None:

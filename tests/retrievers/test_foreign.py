@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -33,16 +33,22 @@ def store() -> VectorStore:
 STORE = store()
 
 
-class Failing(BaseRetriever):
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        raise ConnectionError("away\nfor lunch")
-
-
-class Fixed(BaseRetriever):
+class Made(BaseRetriever):
     """Knows neither k nor filter."""
 
+    answer: Callable[[str], Any]
+
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return [Document(f"text {i}", metadata={"id": i, "even": i % 2 == 0}) for i in range(6)]
+        found: list[Document] = self.answer(query)
+        return found
+
+
+def away(query: str = "") -> list[Document]:
+    raise ConnectionError("away\nfor lunch")
+
+
+FAILING = Made(answer=away)
+FIXED = Made(answer=lambda query: [Document(f"text {i}", metadata={"id": i, "even": i % 2 == 0}) for i in range(6)])
 
 
 class Deaf(InMemoryVectorStore):
@@ -60,17 +66,6 @@ class Later(BaseRetriever):
 
     async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
         return [Document(query, id="later")]
-
-
-class Odd(Failing):
-    """Returns no documents."""
-
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return ["text"]  # type: ignore[list-item]
-
-
-def failing() -> None:
-    raise ConnectionError("away")
 
 
 class Backwards(BaseDocumentCompressor):
@@ -105,7 +100,7 @@ def test_a_store_is_registered_as_it_is() -> None:
 def test_a_filter_is_handed_to_a_store_and_applied_to_others_documents() -> None:
     assert {hit["year"] for hit in _metadata(STORE, {"year": 1850})} == {1850}
     assert len(_metadata(STORE, {"year": "1850"})) == 2
-    assert [about["docid"] for about in _metadata(Fixed(), {"even": True})] == ["0", "2", "4"]
+    assert [about["docid"] for about in _metadata(FIXED, {"even": True})] == ["0", "2", "4"]
     own = STORE.as_retriever(search_kwargs={"filter": {"year": 1821}})
     assert _metadata(own, {"title": "Ana Brook"}) == []  # a store's own filter holds too
     assert _metadata(own, {"year": 1850}) == []
@@ -128,7 +123,7 @@ def test_a_number_passes_a_filter_however_it_is_written() -> None:
 
 def test_a_retriever_that_returns_no_documents_fails_in_one_line() -> None:
     with pytest.raises(RetrievalError, match=r"^retriever 'retriever' failed: AttributeError: 'str' object has no"):
-        open_retriever(Odd()).invoke("mill")
+        open_retriever(Made(answer=lambda query: ["text"])).invoke("mill")
 
 
 def test_a_retriever_of_ours_that_is_given_as_an_object_keeps_its_filter() -> None:
@@ -143,8 +138,8 @@ def _metadata(source: object, filter: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_failure_of_a_foreign_retriever_is_one_line() -> None:
-    with pytest.raises(RetrievalError, match=r"^retriever '.*:Failing' failed: ConnectionError: away$"):
-        open_retriever(f"{HERE}:Failing").invoke("a")
+    with pytest.raises(RetrievalError, match=r"^retriever '.*:FAILING' failed: ConnectionError: away$"):
+        open_retriever(f"{HERE}:FAILING").invoke("a")
 
 
 @pytest.mark.parametrize(
@@ -176,5 +171,5 @@ def test_a_document_compressor_reranks_by_its_dotted_name() -> None:
 def test_what_is_no_reranker_is_refused_in_one_line() -> None:
     with pytest.raises(UsageError, match=r"is of type str; expected a LangChain document compressor$"):
         open_reranker(f"{HERE}:HERE")
-    with pytest.raises(UsageError, match=r"^'.*:failing' cannot be made: ConnectionError: away$"):
-        open_reranker(f"{HERE}:failing")
+    with pytest.raises(UsageError, match=r"^'.*:away' cannot be made: ConnectionError: away$"):
+        open_reranker(f"{HERE}:away")

@@ -16,6 +16,7 @@ from sottovoce.retrievers.dense import DenseBuilder, DenseIndex, DenseSettings
 from sottovoce.retrievers.index import Corpus, PassageStore, build_index
 from tests.retrievers.support import MILL, QUESTION, written
 from tests.retrievers.vectors import Words
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -189,31 +190,26 @@ def test_files_of_dpr_pyserini_and_beir_are_read(tmp_path: Path, ending: str) ->
     assert passages(tmp_path, f"x.jsonl{ending}", "\n".join(lines)) == [Passage("7", "a"), Passage("b", "c", "d")]
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ('{"id": "1", "text": "a"}\n{"id": "2"}', r"2: its text is None: expected a string"),
-        ('{"id": "1", "text": ["a"]}', r"1: its text is \['a'\]: expected a string"),
-        ('{"id": "1", "text": " "}', r"1: its text is empty"),
-        ('{"id": "a\\nb", "text": "a"}', r"1: its docid 'a\\nb' is not one line"),
-        ('{"id": "1", "text": "\\ud800 a"}', r"1: .*surrogates not allowed"),
-        ("{", r"1: Expecting property name .*"),
-    ],
-)
-def test_a_bad_passage_is_told_with_its_number(tmp_path: Path, text: str, complaint: str) -> None:
-    with pytest.raises(CorpusError, match=f"^corpus .* at passage {complaint}; use --skip-bad to skip such passages$"):
-        passages(tmp_path, "x.jsonl", text)
+SKIP = "; use --skip-bad to skip such passages$"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "complaint"),
     [
+        ("x.jsonl", '{"id": "1", "text": "a"}\n{"id": "2"}', f"passage 2: its text is None: expected a string{SKIP}"),
+        ("x.jsonl", '{"id": "1", "text": ["a"]}', rf"passage 1: its text is \['a'\]: expected a string{SKIP}"),
+        ("x.jsonl", '{"id": "1", "text": " "}', f"passage 1: its text is empty{SKIP}"),
+        ("x.jsonl", '{"id": "a\\nb", "text": "a"}', rf"passage 1: its docid 'a\\nb' is not one line{SKIP}"),
+        ("x.jsonl", '{"id": "1", "text": "\\ud800 a"}', f"passage 1: .*surrogates not allowed{SKIP}"),
+        ("x.jsonl", "{", f"passage 1: Expecting property name .*{SKIP}"),
+        ("x.tsv", "id\ttext\ttitle\n1\ta\n", f"1: a row of 2 fields: expected id, text and title between tabs{SKIP}"),
         ("x.tsv", "1\ta\tb\n", r"passage 1: the heading is \['1', 'a', 'b'\]: expected \['id', 'text', 'title'\]$"),
-        ("x.tsv", "id\ttext\ttitle\n1\ta\n", "passage 1: a row of 2 fields: expected id, text and title between tabs"),
         ("x.csv", "", r"'.*' is not a \.jsonl or \.tsv file \(optionally with \.gz\)$"),
     ],
-)
-def test_a_file_of_another_format_is_told(tmp_path: Path, name: str, text: str, complaint: str) -> None:
+)  # fmt: skip
+def test_a_bad_passage_is_told_with_its_number_and_a_file_of_another_format(
+    tmp_path: Path, name: str, text: str, complaint: str
+) -> None:
     with pytest.raises(CorpusError, match=f"^corpus .*{complaint}"):
         passages(tmp_path, name, text)
 
