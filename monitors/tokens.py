@@ -19,8 +19,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, pairwise, product
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
@@ -49,8 +50,8 @@ class Tokens:
     """Start and end of each token in `text`."""
     top: Sequence[Sequence[float]]
     """Log-probabilities of the most probable tokens, highest first."""
-    best: Sequence[str] | None = None
-    """Text of the most probable token at each position, generated or not; None if unknown."""
+    best_texts: Callable[[], Sequence[str]] | None = None
+    """Function that returns `best`: most positions need no text, and a decoder may be slow to load."""
     full: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Statistics of the whole distribution by name; {} if only `top` is known."""
 
@@ -62,27 +63,14 @@ class Tokens:
         """Text of each generated token."""
         return [self.text[start:end] for start, end in self.spans]
 
+    @cached_property
+    def best(self) -> Sequence[str] | None:
+        """Text of the most probable token at each position, generated or not; None if unknown."""
+        return self.best_texts and self.best_texts()
+
     def overlapping(self, start: int, end: int) -> list[int]:
         """Return the positions of the tokens that overlap `text[start:end]`."""
         return [i for i, (first, last) in enumerate(self.spans) if first < end and last > start]
-
-
-class Decoded(Sequence[str]):
-    """Texts of token ids, decoded when read: most positions need no text, and a decoder may be slow to load."""
-
-    def __init__(self, ids: Sequence[int], decode: Decode) -> None:
-        """Take token ids in order, and the function that decodes one."""
-        self._ids, self._decode = ids, decode
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        return [*map(self._decode, self._ids[at])] if isinstance(at, slice) else self._decode(self._ids[at])
 
 
 def of_payload(payload: Payload, decode: Decode | None = None) -> Tokens:
@@ -97,13 +85,15 @@ def of_payload(payload: Payload, decode: Decode | None = None) -> Tokens:
     tensors = payload.tensors
     if "top_logprobs" not in tensors:
         raise UsageError("the payload has no statistics; expected log-probabilities of the most probable tokens")
-    best: Sequence[str] | None = None
-    if BEST in tensors:
-        best = [bytes(row).rstrip(b"\0").decode() for row in tensors[BEST].tolist()]
-    elif decode is not None:
-        best = Decoded([ids[0] for ids in tensors["top_ids"].tolist()], decode)
+
+    def best() -> list[str]:
+        if decode is None or BEST in tensors:
+            return [bytes(row).rstrip(b"\0").decode() for row in tensors[BEST].tolist()]
+        return [decode(ids[0]) for ids in tensors["top_ids"].tolist()]
+
+    has_best = decode is not None or BEST in tensors
     full = {name: tensors[name].tolist() for name in FULL if name in tensors}
-    return Tokens(payload.label.text, payload.spans, tensors["top_logprobs"].tolist(), best, full)
+    return Tokens(payload.label.text, payload.spans, tensors["top_logprobs"].tolist(), best if has_best else None, full)
 
 
 def encoded(texts: Sequence[str]) -> list[list[int]]:
@@ -127,12 +117,12 @@ def of_response(message: BaseMessage) -> Tokens:
             wanted = "expected a model that returns them: logprobs=True, top_logprobs=10"
             raise UsageError(f"the reply has {found}; {wanted}")
         tops = [sorted(token["top_logprobs"], key=lambda top: -top["logprob"]) for token in content]
-        texts = [_utf8(token["token"]) for token in content]
+        texts, best = ([_utf8(token["token"]) for token in each] for each in (content, [top[0] for top in tops]))
         return Tokens(
             "".join(texts),
             list(pairwise(accumulate(map(len, texts), initial=0))),
             [[top["logprob"] for top in candidates] for candidates in tops],
-            [_utf8(candidates[0]["token"]) for candidates in tops],
+            lambda: best,
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise UsageError(f"the log-probabilities of the reply are not as OpenAI returns them: {error!r}") from error

@@ -24,7 +24,7 @@ TOP = [log(0.5), log(0.3), log(0.1)]
 def reply(texts: Sequence[str], best: Sequence[str] | None = None) -> Tokens:
     """A reply of these tokens, all of one distribution."""
     spans = list(pairwise(accumulate(map(len, texts), initial=0)))
-    return Tokens("".join(texts), spans, [TOP] * len(texts), list(best or texts))
+    return Tokens("".join(texts), spans, [TOP] * len(texts), lambda: list(best or texts))
 
 
 SUSPECT = ['{"', "act", "ion", '"', ": ", "3", ', "', "su", "spect", '"', ": ", "1", "2", "}"]
@@ -92,7 +92,7 @@ def test_of_whole_distributions_a_pair_adds_up() -> None:
     tokens = of_payload(said(), decode={0: "action", 1: "1", 2: "character 2"}.__getitem__)
     at = reply(["action", "1", "character", "2"])
     measured = Tokens(
-        at.text, at.spans, [], at.best, {"entropy": [1.0] * 4, "varentropy": [2] * 4, "kurtosis": [3] * 4}
+        at.text, at.spans, [], at.best_texts, {"entropy": [1.0] * 4, "varentropy": [2] * 4, "kurtosis": [3] * 4}
     )
 
     found = features_of(measured, Measure(positions="id_x_action"))
