@@ -147,9 +147,6 @@ class PrefixCache:
     _at: dict[bytes, Run] = field(default_factory=dict)
     """The run that contains a block."""
 
-    def __len__(self) -> int:
-        return len(self._runs)
-
     def known(self, digests: abc.Sequence[bytes]) -> int:
         """Return how many of a prompt's first blocks are cached."""
         return next((i for i, digest in enumerate(digests) if digest not in self._at), len(digests))
@@ -297,10 +294,6 @@ class CacheManager:
         if self.kv.allocated > self.budget // 4:
             self.kv = KVCache(self.kv.kinds)
             self.prefixes.budget = self.budget if self.limits.reuse else 0
-
-    def alone_takes(self, request: Request) -> int:
-        """Return the bytes of keys and values that a request needs if no other runs."""
-        return self.kv.nbytes(self.limits.slots if self.limits.exact else 1, whole_rounds(request.longest + 1))
 
 
 def whole_rounds(columns: int) -> int:

@@ -245,7 +245,7 @@ class Recent:
             found.append(sampling.moments(block, ids[: len(block)], top))
             ids = ids[len(block) :]
         joined = map(torch.cat, zip(*found, strict=True))
-        for i, part in enumerate(sampling.statistics_of(*joined)):
+        for i, part in enumerate(sampling.statistics(*joined)):
             self._give(self._counted, ("stats", i), [_rows(part, at) for at in rows])
 
     def _give(self, at: Sequence[int], part: Part, blocks: Sequence[torch.Tensor]) -> None:

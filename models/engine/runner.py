@@ -180,20 +180,18 @@ def _prompt_inputs(
     if not any(isinstance(piece, Rows) for each in sequences for piece in each.request.prompt):
         taken = [[each.request.inputs[i] for i in at] for each, at in zip(sequences, read, strict=True)]
         return upload([[0] * (n - len(ids)) + ids for ids in taken], network.device)
-    latent = [embedded(network, each.request.prompt)[list(at)] for each, at in zip(sequences, read, strict=True)]
+    whole = (torch.cat([_rows_of(network, piece) for piece in each.request.prompt]) for each in sequences)
+    latent = [rows[list(at)] for rows, at in zip(whole, read, strict=True)]
     return torch.stack([nn.functional.pad(rows, (0, 0, n - len(rows), 0)) for rows in latent])
 
 
-def embedded(network: Network, pieces: abc.Sequence[Piece]) -> torch.Tensor:
-    """Return a prompt as embeddings (n, E), with zeros where keys and values are pasted."""
+def _rows_of(network: Network, piece: Piece) -> torch.Tensor:
+    """Return a piece of a prompt as embeddings (n, E), with zeros where keys and values are pasted."""
     table = network.table.rows
-
-    def rows_of(piece: Piece) -> torch.Tensor:
-        if isinstance(piece, Cached):
-            return table.new_zeros(len(piece), table.shape[1])
-        return network.embed(upload(piece.ids, table.device, torch.long)) if isinstance(piece, Ids) else piece.rows
-
-    return torch.cat([rows_of(piece).to(table) for piece in pieces])
+    if isinstance(piece, Cached):
+        return table.new_zeros(len(piece), table.shape[1])
+    rows = network.embed(upload(piece.ids, table.device, torch.long)) if isinstance(piece, Ids) else piece.rows
+    return rows.to(table)
 
 
 def _step_inputs(network: Network, sequences: list[Sequence]) -> torch.Tensor:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -19,15 +20,19 @@ NEGLIGIBLE = 75.0  # nats below the largest logit: with it, no probability of 15
 ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis is 0 by convention
 
 
+@dataclass(eq=False)
 class Uniforms:
     """The uniform draws in [0, 1) of one sequence, from its own generator: equal in any batch."""
 
-    def __init__(self, seed: int) -> None:
-        """`seed` is 0 to 2**64 - 1; no draw is made yet."""
-        self._drawn: list[float] = []
-        self._draw: Callable[[int], torch.Tensor | NDArray[np.float64]] = np.random.default_rng(seed).random
-        if seed < 2**32:  # torch's generator (2.13) reads no higher bits
-            self._draw = partial(torch.rand, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    seed: int
+    """0 to 2**64 - 1."""
+    _drawn: list[float] = field(default_factory=list)
+
+    @cached_property
+    def _draw(self) -> Callable[[int], torch.Tensor | NDArray[np.float64]]:
+        if self.seed < 2**32:  # torch's generator (2.13) reads no higher bits
+            return partial(torch.rand, generator=torch.Generator().manual_seed(self.seed), dtype=torch.float64)
+        return np.random.default_rng(self.seed).random
 
     def at(self, i: int) -> float:
         """Return the draw of position i."""
@@ -144,18 +149,8 @@ def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     return torch.minimum(at, last)[:, 0].clamp_max(p.shape[-1] - 1).to(p.device)  # beyond it if p is not finite
 
 
-def statistics(logits: torch.Tensor, ids: torch.Tensor, top: int = 0) -> tuple[torch.Tensor, ...]:
-    """Return, per row, (b, 4) log-probability of `ids`, entropy, varentropy, kurtosis in nats; and the `top` tokens.
-
-    All are taken from softmax(logits) at T = 1. Kurtosis is p-weighted and not excess (arXiv 2502.05986; the minus
-    printed before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
-    The most probable tokens are ids (b, top) and log-probabilities (b, top); a smaller vocabulary gives fewer.
-    """
-    return statistics_of(*moments(logits, ids, top))
-
-
 def moments(logits: torch.Tensor, ids: torch.Tensor, top: int) -> tuple[torch.Tensor, ...]:
-    """Return what `statistics_of` needs of logits (b, V): all that takes long, in calls that each take every row.
+    """Return what `statistics` needs of logits (b, V): all that takes long, in calls that each take every row.
 
     With b the distance of a logit from the largest and p = exp(b), they are (b,): b of `ids`, sum p, sum p * b; with d
     the distance of b from its mean, sum p * d ** 2 and sum p * d ** 4; then the `top` tokens and their b, (b, top).
@@ -170,8 +165,13 @@ def moments(logits: torch.Tensor, ids: torch.Tensor, top: int) -> tuple[torch.Te
     return chosen, total, first, second, fourth, *largest(below, top, overwrite=True)
 
 
-def statistics_of(*moments: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Return `statistics` from the `moments` of any number of rows."""
+def statistics(*moments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Return, by row, (b, 4) log-probability of `ids`, entropy, varentropy and kurtosis from `moments`; and the tokens.
+
+    All are in nats, from softmax(logits) at T = 1. Kurtosis is p-weighted and not excess (arXiv 2502.05986; the minus
+    printed before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
+    The most probable tokens are ids (b, top) and log-probabilities (b, top); a smaller vocabulary gives fewer.
+    """
     chosen, total, first, second, fourth, best, values = moments
     log_total, variance = total.log(), second / total
     kurtosis = torch.where(variance > ENOUGH_VARIANCE, fourth / total / variance.clamp_min(ENOUGH_VARIANCE) ** 2, 0.0)

@@ -16,7 +16,7 @@ from functools import cached_property
 from sottovoce.core.errors import EngineError, SottovoceError
 from sottovoce.core.text import amount
 from sottovoce.models.engine.batch import Batch
-from sottovoce.models.engine.cache import ROUND, CacheManager, Limits, chain
+from sottovoce.models.engine.cache import ROUND, CacheManager, Limits, chain, whole_rounds
 from sottovoce.models.engine.lookup import Costs, Draft
 from sottovoce.models.engine.recorder import Pending
 from sottovoce.models.engine.request import Reply, Request
@@ -221,9 +221,11 @@ class Scheduler:
         LOGGER.info("reads a prompt of %d tokens, %d of them known, beside %d others", *counts)
 
     def _too_large(self, request: Request) -> EngineError:
+        slots = self._limits.slots if self._limits.exact else 1
+        alone = self.caches.kv.nbytes(slots, whole_rounds(request.longest + 1))
         return EngineError(
             f"a prompt of {request.length} tokens and a reply of up to {request.stop.max_new} need "
-            f"{amount(self.caches.alone_takes(request))} for keys and values, but the budget is "
+            f"{amount(alone)} for keys and values, but the budget is "
             f"{amount(self.caches.budget)}; shorten the prompt, lower max_tokens, or raise it (`memory`)"
         )
 

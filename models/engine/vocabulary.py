@@ -119,9 +119,10 @@ class Vocabulary:
                     best, most = path, len(path) - 1
             rows = [self._behind(*state, most, closes_json) for state in beam if not state[1].is_accepting()]
             # The best step of each state, then the second best: the most direct way to the end stays first.
-            alike: dict[tuple[bytes, int], State] = {}
-            for state in (state for row in zip_longest(*rows) for state in row if state is not None):
-                alike.setdefault(self._standing(*state), state)
+            alike: dict[tuple[bytes, int], State] = {}  # by the tokens allowed next, and the number of newlines so far:
+            for path, at in (state for row in zip_longest(*rows) for state in row if state is not None):
+                lines = self.text(path).count(b"\n")  # free text allows the same tokens on every line
+                alike.setdefault((bytes(at.compute_bitmask()), lines), (path, at))
             beam = list(alike.values())[:BEAM]
         return best
 
@@ -151,13 +152,6 @@ class Vocabulary:
             ((*fill, *path) for fill in self._fills),
         )
         return next((rest for rest in rests if self.ends(matcher, rest)), None)
-
-    def _standing(self, path: tuple[int, ...], matcher: LLMatcher) -> tuple[bytes, int]:
-        """Return a key that is equal for similar states: the tokens allowed next, and the number of newlines so far.
-
-        Newlines count because free text allows the same tokens on every line.
-        """
-        return bytes(matcher.compute_bitmask()), self.text(path).count(b"\n")
 
     def _behind(self, path: tuple[int, ...], matcher: LLMatcher, most: int, closes_json: bool) -> list[State]:
         """Return the possible next states, the most promising first."""

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -98,12 +98,6 @@ def _replace(partial: Path, folder: Path) -> None:
         if source_of(folder) is None:  # otherwise another process made the same one first
             raise
     shutil.rmtree(partial.with_name(f"{partial.name}-old"), ignore_errors=True)
-
-
-def mark_used(folder: Path) -> None:
-    """Note that the conversion of a GGUF file is in use now."""
-    with suppress(OSError):  # a cache that others made may be read-only
-        os.utime(folder / RECORD)
 
 
 def remove_oldest(last: Path, limit: float = MOST_CONVERTED) -> None:

@@ -6,10 +6,11 @@ throughout keeps its dtype.
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from math import gcd
 from pathlib import Path
@@ -39,10 +40,10 @@ from sottovoce.core.validation import shown
 from sottovoce.models.huggingface.load_files import NUMBERED, quiet
 from sottovoce.models.sources.cache import (
     CONVERTED,
+    RECORD,
     Report,
     Source,
     digest_of,
-    mark_used,
     new_folder,
     remove_oldest,
     source_of,
@@ -167,7 +168,8 @@ def converted(file: Path, report: Report = lambda line: None) -> Path:
     digest = digest_of(file)
     folder = models_folder() / f"{CONVERTED}{digest[:16]}"
     if source_of(folder) is not None:
-        mark_used(folder)
+        with suppress(OSError):  # a cache that others made may be read-only
+            os.utime(folder / RECORD)  # in use now
     else:
         report(f"converting {file.name}")
         with new_folder(folder) as made_in:

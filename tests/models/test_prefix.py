@@ -97,7 +97,7 @@ def test_a_smaller_budget_is_kept_at_once() -> None:
     store.cache.shrink(20 * KIND.nbytes)
     assert store.positions == 16 and consistent(store.cache)
     store.cache.shrink(0)
-    assert store.positions == len(store.cache) == 0 and consistent(store.cache)
+    assert store.positions == len(store.cache._runs) == 0 and consistent(store.cache)
 
 
 @pytest.mark.parametrize("block", [1, 4])

@@ -56,7 +56,10 @@ def test_numbers_are_those_of_each_position_alone(n: int, size: int) -> None:
     recorder = told(n, size=size)
     stats, sparse = recorder.stats(n), recorder.sparse(n)
     logits = torch.stack([noise(3, size, seed=at)[1] for at in range(n)])
-    each = [sampling.statistics(row[None], torch.tensor([at % size]))[0] for at, row in enumerate(logits)]
+    each = [
+        sampling.statistics(*sampling.moments(row[None], torch.tensor([at % size]), 0))[0]
+        for at, row in enumerate(logits)
+    ]
     best, weighty = logits.log_softmax(-1).topk(3), logits.softmax(-1).topk(4)
 
     assert stats is not None and sparse is not None

@@ -177,7 +177,7 @@ def test_nothing_is_left_over(loaded: LoadedModel, ends: list[End]) -> None:
     assert [each for each in living(Sequence) if id(each.request) in asked] == []
     assert hooks(loaded.model) == 0
     caches = scheduler.caches
-    assert consistent(caches.prefixes) and len(caches.prefixes) > 0
+    assert consistent(caches.prefixes) and caches.prefixes.nbytes > 0
     assert caches.nbytes <= loaded.engine.statistics.cache_peak <= BUDGET
     assert all(tensor.isfinite().all() for tensor in caches.kv.tensors)
 

@@ -94,10 +94,10 @@ def test_what_is_no_list_of_log_probabilities_is_refused(given: list[float], tol
 def test_they_are_the_engine_s_own() -> None:
     import torch
 
-    from sottovoce.models.engine.sampling import statistics as of_logits
+    from sottovoce.models.engine import sampling
 
     logits = torch.randn(3, 50, generator=torch.Generator().manual_seed(0))
-    numbers, _, _ = of_logits(logits, torch.zeros(3, dtype=torch.long))
+    numbers, _, _ = sampling.statistics(*sampling.moments(logits, torch.zeros(3, dtype=torch.long), 0))
 
     for row, (_, *engine) in zip(logits.log_softmax(-1).tolist(), numbers.tolist(), strict=True):
         ours = list(statistics(row).values())[:3]
