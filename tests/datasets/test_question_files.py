@@ -226,10 +226,7 @@ def test_columns_may_be_swapped_and_one_that_is_not_named_is_no_field(tmp_path: 
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        (
-            "question=promt",
-            "unknown column 'promt'; did you mean 'prompt'? Choose from: note, prompt (--col",
-        ),
+        ("question=promt", "unknown column 'promt'; did you mean 'prompt'? Choose from: note, prompt (--col"),
         ("target=gold", "unknown column 'gold'; choose from: "),
         ("qestion=prompt", "unknown field of a question 'qestion'; did you mean 'question'?"),
         ("prompt", "--column is 'prompt'; expected FIELD=COLUMN, such as question=prompt,target=gold"),

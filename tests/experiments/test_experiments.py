@@ -30,6 +30,7 @@ from tests.datasets.test_question_files import SUMS, lines
 ROWS = {"alone": {"scheme": "single"}, "pair": {"scheme": "debate", "rounds": 2}}
 GIVEN = {"questions": {"sample": "arithmetic/1", "limit": 3}, "rows": ROWS}
 CALLS = 3 * 1 + 3 * 2 * 2
+AS_PAIR = {"scheme": "self-consistency", "matched": {"row": "pair"}}
 SPLIT = {"questions": {"sample": "split"}}
 
 
@@ -112,6 +113,10 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
             with_points(points={"facts1": {**SPLIT, "settings": {"roundz": 2}}}),
             "unknown setting of point 'facts1' 'roundz'; did you mean 'rounds'?",
         ),
+        (with_keys(rows={**ROWS, "a": {**AS_PAIR, "samples": 3}}), "row 'a': samples follow from the row that it is m"),
+        (with_keys(rows={"a": AS_PAIR}), "unknown row in 'matched' of 'a' 'pair'; choose from: a"),
+        (with_keys(rows={"a": AS_PAIR, **ROWS}), "row 'a' is matched to 'pair', which is not before it; rows run in"),
+        (with_keys(rows={**ROWS, "a": {**AS_PAIR, "scheme": "single"}}), "row 'a': single cannot be matched; write"),
         (with_keys(floor="alone"), "'floor' is compared at each point, and there are no points"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
         ("- a", "contains list; expected lines like"),
@@ -313,17 +318,6 @@ def test_a_folder_is_of_one_file_wherever_they_are_moved(tmp_path: Path) -> None
     assert model.calls == []
 
 
-def test_a_folder_has_a_copy_of_its_question_file(tmp_path: Path) -> None:
-    path = lines(tmp_path, *SUMS)
-    run(tmp_path, with_keys(questions={"file": "q.jsonl", "limit": 2}), names=["alone"])
-    path.unlink()
-
-    experiment = read_experiment(tmp_path / "kept" / "experiment.yaml")
-    runs, _ = run_experiment(experiment, RowRunner(tmp_path / "kept", models=scripted()))
-
-    assert [len(run.records) for run in runs.values()] == [2, 2]
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [
@@ -369,7 +363,7 @@ def test_each_row_is_a_run_at_each_of_its_points_and_refers_to_rows_at_the_same_
         "alone": ROWS["alone"],
         "pair": pair,
         "same": {**pair, "probe": "shuffled", "probe-from": "pair", "points": "numbers2"},
-        "samples": {"scheme": "self-consistency", "temperature": 1, "matched": {"row": "pair"}, "points": ["numbers1"]},
+        "samples": {**AS_PAIR, "temperature": 1, "points": ["numbers1"]},
     }
     points = with_points()["points"]
     points["numbers2"]["settings"] = {"max-tokens": 7}
@@ -426,11 +420,14 @@ def test_questions_of_several_data_sets_are_pooled_in_their_order_and_refused_if
     (tmp_path / "m.csv").write_text("Which?,1,2,3,4,B\n")
     pool = [{"dataset": "gsm8k", "file": "g.jsonl", "limit": 2}, {"dataset": "mmlu/sums", "file": "m.csv"}]
 
-    runs, _ = run(tmp_path, with_keys(questions=pool))
-    again = read_experiment(tmp_path / "kept" / "experiment.yaml")  # its files lie beside it
+    runs, _ = run(tmp_path, with_keys(questions=pool), names=["alone"])
+    for name in ("g.jsonl", "m.csv"):
+        (tmp_path / name).rename(tmp_path / f"moved-{name}")
+    again = read_experiment(tmp_path / "kept" / "experiment.yaml")  # copies of its files lie beside it
+    run_experiment(again, RowRunner(tmp_path / "kept", models=scripted()))
 
     assert [each["id"] for each in runs["alone"].questions()] == ["gsm8k/0", "gsm8k/1", "mmlu/sums/0"]
     origin = r"2 of 3 rows of gsm8k \(questions\+.{8}\.jsonl\); all 1 row of mmlu/sums \(questions\+.{8}\.csv\)"
     assert re.fullmatch(origin, prepare(again, "alone").origin or "")
     with pytest.raises(UsageError, match=r"two of the questions have the id 'gsm8k/0'; name the part"):
-        prepare(read(tmp_path, with_keys(questions=pool[:1] * 2)), "alone")
+        prepare(read(tmp_path, with_keys(questions=[{**pool[0], "file": "moved-g.jsonl"}] * 2)), "alone")

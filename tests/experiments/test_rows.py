@@ -62,10 +62,7 @@ def test_a_pilot_asks_eight_different_questions() -> None:
     assert len(doubled.questions) == 3
 
 
-@pytest.mark.parametrize(
-    ("target", "first", "further", "samples"),
-    [(100, 40, 10, 7), (46, 10, 10, 5), (3, 10, 10, 1)],
-)
+@pytest.mark.parametrize(("target", "first", "further", "samples"), [(100, 40, 10, 7), (46, 10, 10, 5), (3, 10, 10, 1)])
 def test_samples_come_nearest_to_the_target_and_further_ones_may_cost_less_than_the_first(
     target: float, first: float, further: float, samples: int
 ) -> None:
@@ -164,21 +161,6 @@ def test_a_row_that_costs_nothing_cannot_be_matched(tmp_path: Path) -> None:
     rows = {**ROWS, "pair": {"scheme": "debate", "rounds": 1, "role": "expert"}}
     with pytest.raises(UsageError, match=r"a discussion of 'pair' took 0 tokens, and a sample .* expected more than 0"):
         run_rows(tmp_path, rows)
-
-
-@pytest.mark.parametrize(
-    ("rows", "error"),
-    [
-        ({**ROWS, "match": {**ROWS["match"], "samples": 3}}, "row 'match': samples follow from the row that it is m"),
-        ({**ROWS, "match": {**ROWS["match"], "matched": {"row": "par"}}}, "unknown row in 'matched' of 'match' 'par'"),
-        (dict(reversed(ROWS.items())), "row 'match' is matched to 'pair', which is not before it"),
-        ({**ROWS, "match": {"scheme": "single", "matched": {"row": "pair"}}}, "row 'match': single cannot be matched"),
-    ],
-)
-def test_a_row_that_cannot_be_matched_is_refused_by_name(rows: Any, error: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        read(rows)
-    assert error in str(caught.value) and "\n" not in str(caught.value)
 
 
 # Baselines of a run
