@@ -17,7 +17,6 @@ import pytest
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
 from sottovoce.graphs import NAMES
 from sottovoce.graphs.debate import Debate
-from sottovoce.graphs.mad import MAD
 from sottovoce.retrievers import ABOUT, RETRIEVERS
 from sottovoce.runs.run import load_run
 from sottovoce.runs.run_directory import saved_runs
@@ -39,13 +38,7 @@ def test_schemes_protocols_and_retrievers_are_listed(call: Call) -> None:
     assert dense.endswith("needs extra dense")
 
 
-@pytest.mark.parametrize(
-    ("scheme", "protocol"),
-    [
-        ("debate", "hidden"),
-        ("self-consistency", "cipher"),
-    ],
-)
+@pytest.mark.parametrize(("scheme", "protocol"), [("debate", "hidden"), ("self-consistency", "cipher")])
 def test_json_is_one_object_and_nothing_else(call: Call, models: Models, scheme: str, protocol: str) -> None:
     answer = call(scheme, "What is 2 + 2?", "--model", models.tiny, "--protocol", protocol, "--json", *FAST)
 
@@ -63,22 +56,11 @@ def test_json_is_one_object_and_nothing_else(call: Call, models: Models, scheme:
     assert all(model["weights"] and model["parameters"] > 1000 for model in run["models"].values())
 
 
-@pytest.mark.parametrize(
-    ("scheme", "documents", "by_agent"),
-    [
-        (
-            "debate",
-            ["all know it", "agent_2=x = 3."],
-            {"agent_1": ["all know it"], "agent_2": ["all know it", "x = 3."]},
-        ),
-        ("mad", ["negative=x = 3."], {"affirmative": [], "negative": ["x = 3."], "moderator": [], "judge": []}),
-    ],
-)
-def test_documents_go_to_all_or_to_one(scheme: str, documents: list[str], by_agent: dict[str, list[str]]) -> None:
-    options = QuestionOptions.model_validate({"question": "x?", "document": documents})
-    settings = {"debate": Debate(), "mad": MAD()}[scheme]
+def test_documents_go_to_all_or_to_one() -> None:
+    options = QuestionOptions.model_validate({"question": "x?", "document": ["all know it", "agent_2=x = 3."]})
 
-    assert questions_of(options, settings)[0][0]["documents"] == by_agent
+    (question, *_), *_ = questions_of(options, Debate())
+    assert question["documents"] == {"agent_1": ["all know it"], "agent_2": ["all know it", "x = 3."]}
 
 
 def test_a_run_without_a_folder_is_kept_on_the_shelf_with_its_payloads(
@@ -137,31 +119,24 @@ def wait_for_messages(process: ForkServerProcess, folder: Path) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(
-    ("sent", "code"),
-    [
-        (signal.SIGINT, 130),
-        pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow),
-    ],
-)
-def test_a_stopped_run_shows_what_it_had(models: Models, tmp_path: Path, sent: signal.Signals, code: int) -> None:
+def test_a_stopped_run_shows_what_it_had(models: Models, tmp_path: Path) -> None:
     long = ("--rounds", 200, "--max-tokens", 4, "--shape", "fresh", "--model", models.tiny)
     files = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
     process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", **files)
     try:
         wait_for_messages(process, tmp_path / "run")
-        os.kill(process.pid or 0, sent)
+        os.kill(process.pid or 0, signal.SIGINT)
         process.join()
     finally:
         process.kill()  # nothing outlives a test, however it ends
 
-    assert process.exitcode == code
+    assert process.exitcode == 130
     out, err = (path.read_text() for path in files.values())
     assert out.count("╭─") == out.count("╰─") and "Decision" not in out  # message by message, as each was said
-    assert "Round 1" in out or sent is signal.SIGKILL
+    assert "Round 1" in out
     folder = tmp_path / "run"
     told = f"sottovoce: stopped; all messages are saved, and `sottovoce runs resume {folder} --trust-paths` resumes\n"
-    assert err.endswith(told) if sent is signal.SIGINT else told not in err
+    assert err.endswith(told)
     run = load_run(tmp_path / "run").only
     assert run.status == "stopped" and run.decision is None
     assert run.messages and run.cost.calls == len(run.messages)

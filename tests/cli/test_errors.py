@@ -51,6 +51,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         ("debate '2 + 2?' --rounds 1 --rounds 2", "--rounds was given 2 times; expected once"),
         ("debate '2 + 2?' --save ''", "--save is empty; expected a path"),
         ("debate --questions a.csv --model ./no", "question file 'a.csv' contains JSON, not CSV as its name says; rename it to .jsonl"),
+        ("debate '2 + 2?' --intervention again", "--intervention needs a monitor that triggers, and there is none; add --watch, or drop it"),
         ("runs export latest out --format md", "unknown format 'md'; choose from: card, csv, inspect, jsonl, markdown, qrels, trec"),
         ("runs compare a b --matched flops", "--matched compares one run with its baselines, and 2 were named; give one"),
         ("step debate --sample arithmetic --limit 2", "the stepper takes one discussion, and several were requested; give one question"),

@@ -29,26 +29,13 @@ def made(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     """A folder of kept runs and of other files: one run over, one stopped, one in which nobody spoke, an experiment."""
     root = tmp_path_factory.mktemp("made")
     shutil.copytree(models.tiny, root / "tiny")
-    (root / "asked.jsonl").write_text(
-        "".join(json.dumps({"id": f"q{n}", "question": f"{n} + 2?"}) + "\n" for n in (1, 2))
-    )
-    (root / "rows.yaml").write_text(
-        "rows: {a: {scheme: single, model: ./tiny, max_tokens: 4}}\nquestions: {file: asked.jsonl}\n"
-    )
+    (root / "asked.jsonl").write_text("".join(f'{{"id": "q{n}", "question": "{n} + 2?"}}\n' for n in (1, 2)))
+    row = "{scheme: single, model: ./tiny, max_tokens: 4}"
+    (root / "rows.yaml").write_text(f"rows: {{a: {row}}}\nquestions: {{file: asked.jsonl}}\n")
     (root / "there.md").write_text("kept\n")
     (root / "mine").mkdir()  # a folder of the user's own
-    same = [
-        "debate",
-        "--questions",
-        "asked.jsonl",
-        "--model",
-        "./tiny",
-        "--protocol",
-        "cipher",
-        "--at-once",
-        "1",
-        *map(str, FEW),
-    ]
+    same = ["debate", "--questions", "asked.jsonl", "--model", "./tiny", "--protocol", "cipher", "--at-once", "1"]
+    same += map(str, FEW)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
         patch.setenv("SOTTOVOCE_RUNS", str(root / "runs"))
@@ -57,9 +44,7 @@ def made(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
         main(["experiment", "run", "rows.yaml", "--save", "rows", "--call-limit", "1", TRUST])
     shutil.copytree(root / "stopped", root / "begun")
     shutil.rmtree(root / "begun" / "payloads")
-    rewrite(
-        root / "begun", lambda lines: lines[: next(n for n, line in enumerate(lines) if line["line"] == "step") + 1]
-    )
+    rewrite(root / "begun", lambda lines: lines[: [line["line"] for line in lines].index("step") + 1])
     yield root
 
 
@@ -68,20 +53,12 @@ def rewrite(folder: Path, change: Callable[[list[Any]], list[Any]]) -> None:
     (folder / LOG).write_text("".join(json.dumps(line) + "\n" for line in change(lines)))
 
 
-def steps(lines: list[Any]) -> list[Any]:
-    return [line for line in lines if line["line"] == "step"]
-
-
-def with_first(change: Callable[[Any], object]) -> Callable[[list[Any]], list[Any]]:
+def opened_otherwise(lines: list[Any]) -> list[Any]:
     """The lines of a log, of which the first step of each discussion is changed."""
-
-    def changed(lines: list[Any]) -> list[Any]:
-        for line in steps(lines):
-            if line["events"] and line["events"][0]["event"] == "opened":
-                change(line)
-        return lines
-
-    return changed
+    for line in lines:
+        if line["line"] == "step" and line["events"] and line["events"][0]["event"] == "opened":
+            line["update"].update(settings=3)
+    return lines
 
 
 def every(root: Path, change: Callable[[Path], object]) -> None:
@@ -109,8 +86,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "unknown line": add('{"line":"sung"}\n'),
     "other version": lambda root: every(root, lambda run: rewrite(run, lambda lines: [{**lines[0], "version": 99}, *lines[1:]])),
     "no questions": lambda root: every(root, lambda run: rewrite(run, lambda lines: [line for line in lines if line["line"] != "question"])),
-    "opened otherwise": lambda root: every(root, lambda run: rewrite(run, with_first(lambda step: step["update"].update(settings=3)))),
-    "one line": lambda root: every(root, lambda run: rewrite(run, lambda lines: lines[:1])),
+    "opened otherwise": lambda root: every(root, lambda run: rewrite(run, opened_otherwise)),
     "empty": lambda root: every(root, lambda run: (run / LOG).write_text("")),
     "no model": lambda root: shutil.rmtree(root / "tiny"),
     "half a model": lambda root: (root / "tiny" / "config.json").write_text("{"),
@@ -141,39 +117,34 @@ SEARCH = {"payloads gc"}
 REFUSED: list[tuple[str, str]] = [
     *((" ".join(words), "unknown run") for words in READERS.values() if "RUN" in words),
     *((" ".join(words).replace("RUN", "over"), "unknown line") for words in READERS.values()),
-    *((f"runs resume stopped {TRUST} --at-once 1", damage) for damage in (*BROKEN, "no model", "half a model", "opened otherwise", "link", "in use")),
-    *((f"runs resume begun {TRUST} --at-once 1", damage) for damage in ("no model", "half a model", "opened otherwise", "in use")),
-    *((f"runs resume {run} {options}", damage) for run in ("stopped", "begun") for options, damage in (
-        ("", ""), (f"{TRUST} --call-limit 0", ""), (f"{TRUST} --workers dask", "copied"), (f"{TRUST} --workers ray", ""),
-        (f"{TRUST} --workers ray", "copied"), (f"{TRUST} --workers ray", "cut"), (f"{TRUST} --gpus-per-worker 2", "cut"),
-        (f"{TRUST} --sandbox isolated --xyzzy", "cut"), (f"{TRUST} --time-limit nan", "copied"),
+    *((f"runs resume stopped {TRUST} --at-once 1", damage) for damage in (*BROKEN, "no model", "link", "in use")),
+    *((f"runs resume begun {TRUST} --at-once 1", damage) for damage in ("half a model", "opened otherwise")),
+    *((f"runs resume stopped {TRUST} {option}", damage) for option, damage in (
+        ("--call-limit 0", ""), ("--call-limit 1", "cut"), ("--workers dask", "copied"), ("--workers ray", "cut"),
+        ("--gpus-per-worker 2", "cut"), ("--sandbox isolated --xyzzy", "cut"), ("--time-limit nan", "copied"),
     )),
-    *((f"runs resume stopped {TRUST} --call-limit {n}", damage) for n in (1, 3) for damage in ("", "copied", "cut")),
-    ("runs resume over", ""), ("runs resume", ""),
-    ("runs show over --question q3", ""), ("runs show over --seed 7", ""), ("runs show over stopped", ""), ("runs show mine", ""),
-    ("runs export over there.md", ""), ("runs export over over/new.md", ""), ("runs export over mine", ""), ("runs export over x/y.md", ""),
-    ("runs export over out.pdf", ""), ("runs export over out.md --format gif", ""), ("runs export over out.trec", ""),
-    ("runs export stopped card.json", ""), ("runs export over", ""),
-    ("runs compare over over", ""), ("runs compare over stopped --against begun", ""), ("runs compare over stopped --matched flops", ""),
-    ("runs compare stopped --matched flops", ""), ("runs compare over --matched flops", ""), ("runs compare over --matched hours", ""),
-    ("runs measures over", ""), ("runs measures begun", ""), ("runs measures over --by day", ""), ("runs measures over over", ""),
-    ("runs report begun", ""), ("runs report over --html there.md", ""), ("runs report over --html over/log.jsonl --force", ""),
-    ("runs verify over", ""), ("runs verify over -k many", ""), ("runs verify over --k -1", ""),
-    ("runs judge over --model nowhere", ""), ("runs judge begun --model ./tiny", ""), ("runs judge over --model ./tiny", "half a model"),
-    ("runs judge over --model ./tiny --call-limit 0", ""),
-    ("runs remove over", ""), ("runs remove", ""), ("runs remove over --keep 3", ""),
-    ("monitor collect over --to there.md", ""), ("monitor collect over", ""), ("monitor collect over --to over/log.jsonl --force", ""),
-    ("payloads gc --runs nowhere", ""), ("payloads gc --runs there.md", ""), ("payloads gc --older-than -1 --runs .", ""),
-    ("payloads gc --runs . --checkpoints nowhere.sqlite", ""),
-    ("debate --model ./tiny --save over 2?", ""), ("debate --model ./tiny --save mine/over 2? --human nobody", ""),
-    ("debate --model nowhere --save mine/new/er 2?", ""), ("debate --model ./tiny --save mine/new/er 2?", "half a model"),
-    ("debate --model ./tiny --save there.md 2?", ""), ("debate --model ./tiny --save over/payloads 2?", ""),
-    ("experiment run rows.yaml --save over", ""), ("experiment tune debate --sample arithmetic --model ./tiny --save mine/new", "half a model"), ("experiment run rows --rows b --trust-paths", ""),
-    ("experiment run rows.yaml --save rows --model nowhere", ""), ("experiment run rows.yaml --save mine/new", "no model"),
-    ("experiment run rows.yaml --save mine/new", "half a model"),
-    ("experiment tune debate --sample arithmetic --model nowhere --save mine/new", ""), ("experiment tune debate --sample arithmetic --save over", ""),
-    ("experiment layers --sample facts --save mine/new --model nowhere", ""),
-    ("data index asked.jsonl --to over", ""), ("data index asked.jsonl --to mine/new/er", ""),
+    *((typed, "") for typed in (
+        "runs resume begun", "runs resume over", "runs show over --question q3", "runs show over stopped", "runs show mine",
+        "runs export over there.md", "runs export over over/new.md", "runs export over mine", "runs export over x/y.md",
+        "runs export over out.md --format gif", "runs export over out.trec", "runs export stopped card.json",
+        "runs compare over over", "runs compare over stopped --against begun", "runs compare stopped --matched flops",
+        "runs compare over --matched hours", "runs measures begun", "runs measures over --by day", "runs report begun",
+        "runs report over --html there.md", "runs report over --html over/log.jsonl --force", "runs verify over",
+        "runs verify over -k many", "runs judge over --model nowhere", "runs judge begun --model ./tiny",
+        "runs judge over --model ./tiny --call-limit 0", "runs remove over", "runs remove over --keep 3",
+        "monitor collect over --to there.md", "monitor collect over --to over/log.jsonl --force",
+        "payloads gc --runs nowhere", "payloads gc --older-than -1 --runs .", "payloads gc --runs . --checkpoints no.sqlite",
+        "debate --model ./tiny --save over 2?", "debate --model ./tiny --save mine/over 2? --human nobody",
+        "debate --model nowhere --save mine/new/er 2?", "debate --model ./tiny --save there.md 2?",
+        "debate --model ./tiny --save over/payloads 2?", "experiment run rows.yaml --save over",
+        "experiment run rows --rows b --trust-paths", "experiment run rows.yaml --save rows --model nowhere",
+        "experiment tune debate --sample arithmetic --model nowhere --save mine/new",
+        "experiment layers --sample facts --save mine/new --model nowhere", "data index asked.jsonl --to over",
+    )),
+    *((typed, "half a model") for typed in (
+        "runs judge over --model ./tiny", "debate --model ./tiny --save mine/new/er 2?",
+        "experiment tune debate --sample arithmetic --model ./tiny --save mine/new", "experiment run rows.yaml --save mine/new",
+    )),
 ]  # fmt: skip
 
 

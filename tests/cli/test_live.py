@@ -108,34 +108,27 @@ def test_a_round_is_printed_when_the_next_one_begins(tmp_path: Path) -> None:
     assert said and all(text.count("╭─ affirmative") == 1 and text != shown(console) for _, text in said)
 
 
-def test_a_terminal_sees_how_many_are_over_the_rate_and_the_score(tmp_path: Path) -> None:
-    seen = StringIO()
-    run = begin(tmp_path / "run", 3)
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_sees_how_many_are_over_the_rate_and_the_score_and_a_pipe_a_line_now_and_then(
+    terminal: bool, tmp_path: Path
+) -> None:
+    run, seen = begin(tmp_path / "run", 2), StringIO()
 
-    with RunProgress(Console(file=seen, force_terminal=True, width=100), run) as shown:
-        hold(run, observe=shown.observe, limits=Limits(at_once=1))
-
-    assert "3/3" in seen.getvalue() and " a minute" in seen.getvalue() and "0% right" in seen.getvalue()
-
-
-def test_elsewhere_a_line_comes_now_and_then(tmp_path: Path) -> None:
-    seen = StringIO()
-    run = begin(tmp_path / "run", 3)
-
-    shown = RunProgress(Console(file=seen, width=100), run)
+    shown = RunProgress(Console(file=seen, force_terminal=terminal, width=100), run)
     shown._last_line -= live.BETWEEN  # as if so much time had passed
     with shown:
         hold(run, observe=shown.observe, limits=Limits(at_once=1))
 
-    (line,) = seen.getvalue().splitlines()
-    assert line.startswith("1 of 3: ") and " a minute, " in line and line.endswith(" left, 0% right")
+    if terminal:
+        assert "2/2" in seen.getvalue() and " a minute" in seen.getvalue() and "0% right" in seen.getvalue()
+    else:
+        (line,) = seen.getvalue().splitlines()
+        assert line.startswith("1 of 2: ") and " a minute, " in line and line.endswith(" left, 0% right")
 
 
 def test_what_earlier_sessions_did_counts_for_the_score_and_not_for_the_rate(tmp_path: Path) -> None:
     hold(begin(tmp_path / "run", 3), limits=Limits(call_limit=16, at_once=1))
     run = resume_run(load_run(tmp_path / "run"), models=fresh())
 
-    before = RunProgress(Console(file=StringIO()), run).line()
-
-    assert before == "none yet, 0% right"
+    assert RunProgress(Console(file=StringIO()), run).line() == "none yet, 0% right"
     run.close()

@@ -137,13 +137,6 @@ def test_a_wrong_call_is_refused(call: Call, folder: Path, monitor: Path, words:
     assert line.startswith(told.replace("{}", str(folder)))
 
 
-def test_an_intervention_without_a_monitor_is_refused(call: Call, models: Models) -> None:
-    """It was saved, and nothing ever triggered it."""
-    line = refused(call, USAGE, "debate", "2 + 2?", "--model", models.tiny, "--intervention", "again")
-
-    assert line == "--intervention needs a monitor that triggers, and there is none; add --watch, or drop it"
-
-
 FEW_WATCHED = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1, "--target", "4")
 
 

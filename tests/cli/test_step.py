@@ -17,8 +17,8 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import current_messages
 from sottovoce.report.tables import console_of
 from tests.cli.conftest import Call, Models
-from tests.graphs.support import NEEDED, QUESTION, board
-from tests.nodes.test_monitor_node import SCRIPTS, held, model_of
+from tests.graphs.support import NEEDED, QUESTION
+from tests.nodes.test_monitor_node import SCRIPTS, model_of
 
 ASKED = cast(Question, QUESTION)
 FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)
@@ -57,15 +57,6 @@ def test_a_discussion_is_stepped_by_a_pipe(call: Call, models: Models, monkeypat
     assert "* stop 4: the message of agent_1 was edited; next: close_round (from stop 3)" in lines
     assert "agent_1 (human) in round 1 (answer): The answer is 4." in lines
     assert lines[-1] == "ended at stop 6: decide ran; the discussion is over"
-
-
-def test_step_by_step_a_discussion_comes_to_the_same_end() -> None:
-    stepped = stops("mad")
-    while stepped.current.next:
-        stepped.next()
-
-    expected, _ = held("mad", None)
-    assert (board(stepped.values), stepped.values["decision"]) == (board(expected), expected["decision"])
 
 
 def test_people_who_take_part_are_asked_within_a_step() -> None:
