@@ -4,100 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
 
-from sottovoce.core.any_types import JSON
 from sottovoce.runs.run import load_run
 from tests.cli.conftest import Answer, Call, Models
+from tests.provider import KEY, MINI, Provider, choice, served, streamed
 
-MINI = "hosted:openai:gpt-4o-mini"
-KEY = "sk-no-key-of-anybody"
 REPLY = '{"reasoning": "14 + 15 - 7", "answer": "22", "confidence_level": 0.9}'
-
-
 FREE = ("--guide", "off")  # few tokens hold no object
-
-
-@dataclass
-class Provider:
-    """What was asked of the server, and how often it is still to fail."""
-
-    asked: list[JSON] = field(default_factory=list)
-    failures: int = 0
-    longest: int = 10**6
-    """Characters of a reply before it is cut."""
-
-    @property
-    def finish(self) -> str:
-        return "length" if self.longest < len(REPLY) else "stop"
-
-    def answer(self, request: dict[str, Any], key: str) -> tuple[int, str, str]:
-        """Status, kind and text: the words of REPLY in two pieces, or an error that quotes the key."""
-        self.asked.append(request)
-        if self.failures:
-            self.failures -= 1
-            return 500, "application/json", json.dumps({"error": {"message": f"out of order, {key}"}})
-        if not request.get("stream"):
-            message = {"role": "assistant", "content": REPLY[: self.longest]}
-            return 200, "application/json", json.dumps(_choice(message=message, finish_reason=self.finish))
-        pieces = REPLY[:9], REPLY[9 : self.longest]
-        chunks = [_choice(delta={"role": "assistant", "content": piece}) for piece in pieces]
-        lines = [json.dumps(chunk) for chunk in (*chunks, _choice(delta={}, finish_reason=self.finish))]
-        return 200, "text/event-stream", "".join(f"data: {line}\n\n" for line in (*lines, "[DONE]"))
-
-
-AnyProvider = TypeVar("AnyProvider", bound=Provider)
-
-
-def _choice(**choice: object) -> dict[str, object]:
-    kind = "chat.completion.chunk" if "delta" in choice else "chat.completion"
-    return {"id": "1", "object": kind, "created": 0, "model": "gpt-4o-mini", "choices": [{"index": 0, **choice}]}
 
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
-    """A server that speaks as OpenAI's does, where the environment says that OpenAI's is."""
-    with served(Provider(), monkeypatch) as provider:
+    with served(Provider(REPLY), monkeypatch) as provider:
         yield provider
-
-
-@pytest.fixture
-def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Odd]:
-    """One that does not."""
-    with served(Odd(), monkeypatch) as odd:
-        yield odd
-
-
-@contextmanager
-def served(provider: AnyProvider, monkeypatch: pytest.MonkeyPatch) -> Iterator[AnyProvider]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            status, kind, text = provider.answer(request, self.headers["authorization"])
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("x-should-retry", "false")  # the client's own retries would take seconds
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        yield provider
-        server.shutdown()
 
 
 def together(call: Call, scheme: str, names: list[object], folder: Path, *more: object) -> Answer:
@@ -150,25 +73,15 @@ def test_a_provider_gets_temperature_schema_and_length_and_after_a_cut_reply_twi
     assert "cannot be read: it was cut off at 12 tokens" in messages[-1].notes
 
 
-@dataclass
-class Echo(Provider):
-    """A server that repeats the key, cut and encoded, as text, thoughts, refusal and reason."""
-
-    def answer(self, request: dict[str, Any], key: str) -> tuple[int, str, str]:
-        cut, encoded = key[:-3], key.replace("-", "%2d")
-        message = {"role": "assistant", "content": f"{cut} {encoded}", "reasoning_content": cut, "refusal": encoded}
-        chunk = _choice(delta=message, finish_reason=cut[-13:], logprobs={"content": LOGPROBS})
-        return 200, "text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n"
-
-
-LOGPROBS = [{"token": KEY[i : i + 6], "logprob": -0.1, "top_logprobs": []} for i in range(0, len(KEY), 6)]
-
-
 def test_a_key_that_a_server_repeats_in_a_reply_reaches_no_file_and_no_screen(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, provider: Provider, tmp_path: Path
 ) -> None:
-    with served(Echo(), monkeypatch):
-        answer = call("single", "2 + 2?", "--model", MINI, "--save", tmp_path / "run")
+    cut, encoded = KEY[:-3], KEY.replace("-", "%2d")
+    logprobs = [{"token": KEY[i : i + 6], "logprob": -0.1, "top_logprobs": []} for i in range(0, len(KEY), 6)]
+    delta = {"role": "assistant", "content": f"{cut} {encoded}", "reasoning_content": cut, "refusal": encoded}
+    provider.says = streamed(choice(delta=delta, finish_reason=cut[-13:], logprobs={"content": logprobs}))
+
+    answer = call("single", "2 + 2?", "--model", MINI, "--save", tmp_path / "run")
     report = call("runs", "report", tmp_path / "run", "--html", tmp_path / "page.html")
 
     said = [answer.out, answer.err, report.err, *(path.read_text() for path in tmp_path.rglob("*") if path.is_file())]
@@ -179,7 +92,7 @@ def test_a_key_that_a_server_repeats_in_a_reply_reaches_no_file_and_no_screen(
 def test_a_failure_of_a_hosted_model_is_recorded(
     call: Call, models: Models, provider: Provider, tmp_path: Path
 ) -> None:
-    provider.failures = 9
+    provider.says = 500, "application/json", json.dumps({"error": {"message": f"out of order, {KEY}"}})
 
     answer = together(call, "debate", [models.tiny, MINI], tmp_path)
 
@@ -197,23 +110,8 @@ CHOICE = {"index": 0, "delta": {"role": "assistant", "content": "Answer: 4"}, "f
 SOUND = {"choices": [CHOICE]}
 
 
-@dataclass
-class Odd(Provider):
-    """Says the same whatever it is asked."""
-
-    says: tuple[int, str, str] = (200, "", "")
-
-    def answer(self, request: dict[str, Any], key: str) -> tuple[int, str, str]:
-        self.asked.append(request)
-        return self.says
-
-
-def streamed(chunk: object) -> tuple[int, str, str]:
-    return 200, "text/event-stream", f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n"
-
-
-def test_a_server_that_sends_something_else_is_told_in_one_line(call: Call, odd: Odd, tmp_path: Path) -> None:
-    odd.says = (200, "text/html", "<html><h1>Log in</h1>\n</html>")
+def test_a_server_that_sends_something_else_is_told_in_one_line(call: Call, provider: Provider, tmp_path: Path) -> None:
+    provider.says = (200, "text/html", "<html><h1>Log in</h1>\n</html>")
 
     answer = together(call, "debate", [MINI], tmp_path, "--agents", 1)
 
@@ -221,8 +119,10 @@ def test_a_server_that_sends_something_else_is_told_in_one_line(call: Call, odd:
     assert re.match(rf"sottovoce: agent_1: {MINI} failed: ValueError: .*; its server sent a reply that", answer.err)
 
 
-def test_tokens_that_a_server_does_not_tell_are_not_counted_as_none(call: Call, odd: Odd, tmp_path: Path) -> None:
-    odd.says = streamed(SOUND)
+def test_tokens_that_a_server_does_not_tell_are_not_counted_as_none(
+    call: Call, provider: Provider, tmp_path: Path
+) -> None:
+    provider.says = streamed(SOUND)
 
     answer = together(call, "debate", [MINI], tmp_path, "--agents", 1)
 
@@ -230,9 +130,9 @@ def test_tokens_that_a_server_does_not_tell_are_not_counted_as_none(call: Call, 
     assert load_run(tmp_path / "run").only.result().tokens_out is None
 
 
-def test_runs_say_what_they_cost_in_money(call: Call, odd: Odd, tmp_path: Path) -> None:
+def test_runs_say_what_they_cost_in_money(call: Call, provider: Provider, tmp_path: Path) -> None:
     thought = {"completion_tokens_details": {"reasoning_tokens": 300}, "prompt_tokens_details": {"cached_tokens": 40}}
-    odd.says = streamed(
+    provider.says = streamed(
         SOUND | {"usage": {"prompt_tokens": 100, "completion_tokens": 500, "total_tokens": 600} | thought}
     )
     together(call, "debate", [MINI], tmp_path, "--agents", 1)

@@ -6,7 +6,6 @@ from itertools import product
 from typing import Any, Literal
 
 import pytest
-from hypothesis import strategies as st
 from langgraph.types import RetryPolicy
 
 from sottovoce.agents.scripted import ScriptedChatModel
@@ -171,9 +170,6 @@ def test_seeds_differ_wherever_the_place_differs() -> None:
 
     assert len({*seeds}) == len(seeds) == 4 * 216
     assert all(0 <= seed < 2**63 for seed in seeds)
-
-
-TIMES, NAMED = st.integers(0, 10**6), st.text(max_size=3)
 
 
 # Epochs

@@ -61,10 +61,6 @@ def test_what_is_not_over_in_a_folder_goes_on(tmp_path: Path) -> None:
     assert list(whole.to_pandas()["answer"]) == ["22"]
 
 
-async def test_it_is_called_in_a_notebook_whose_loop_runs() -> None:
-    assert run_questions("single", SUM, models=scripted()).results[0].answer == "22"
-
-
 def test_a_scheme_of_one_s_own_is_asked_by_its_record() -> None:
     try:
         run = run_questions(PALAVER, SUM, {"agents": 2, "rounds": 1}, models=scripted())

@@ -134,25 +134,23 @@ def test_what_an_expert_was_given_to_say_is_not_measured(tmp_path: Path) -> None
     assert (record.result().score, record.result().measures) == (0, {"EM": 0, "F1": 0, "named": 0})
 
 
+BOXED, OTHER = "\\boxed{Orla}", "\\boxed{Mirn}"
+
+
 @pytest.mark.parametrize(
-    ("replies", "score", "em"),
+    ("replies", "rule", "score"),
     [
-        (["\\boxed{Orla}", "#Q: Which river is it?"], 1.0, 1.0),  # EM was 0.5: it counted the reply without a box
-        (["\\boxed{Orla}", "\\boxed{}"], 1.0, 1.0),
-        (["\\boxed{Orla}", "\\boxed{Mirn}"], 0.5, 0.5),
+        ([BOXED, "#Q: Which river is it?"], "formatted", 1.0),  # EM was 0.5: it counted the reply without a box
+        ([BOXED, "\\boxed{}"], "raw", 1.0),
+        ([BOXED, OTHER], "formatted", 0.5),
+        ([BOXED, OTHER], "raw", 0.5),
+        (["The answer is Orla.", "I cannot tell you."], "raw", 1.0),
     ],
 )
-@pytest.mark.parametrize("rule", ["formatted", "raw"])
 def test_of_information_asymmetry_those_answers_are_measured_that_are_scored(
-    tmp_path: Path, replies: list[str], score: float, em: float, rule: str
+    tmp_path: Path, replies: list[str], score: float, rule: Any
 ) -> None:
     model = ScriptedChatModel({f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)})
-    settings = IA(rounds=1, score=rule)  # type: ignore[arg-type]  # one of two
-    result = run_one(Task("ia", settings, RIVER, models=model), PayloadStore(tmp_path)).result()
-    assert (result.score, result.measures["EM"]) == (score, em)
-
-
-def test_without_a_box_the_raw_score_and_its_em_take_the_same_replies(tmp_path: Path) -> None:
-    model = ScriptedChatModel({"agent_1": ["The answer is Orla."], "agent_2": ["I cannot tell you."]})
-    result = run_one(Task("ia", IA(rounds=1, score="raw"), RIVER, models=model), PayloadStore(tmp_path)).result()
-    assert (result.score, result.measures["EM"]) == (1.0, 1.0)
+    task = Task("ia", IA(rounds=1, score=rule), RIVER, models=model)
+    result = run_one(task, PayloadStore(tmp_path)).result()
+    assert (result.score, result.measures["EM"]) == (score, score)

@@ -5,14 +5,12 @@ LangChain caches the client of a server for the whole process; its async connect
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,56 +25,16 @@ from sottovoce.runs.api import RunResults, run_questions
 from sottovoce.runs.run import load_run
 from sottovoce.verify.folder import check_log
 from tests import warm
+from tests.provider import MINI, Provider, served
 
-MODEL = "hosted:openai:gpt-4o-mini"
-SETTINGS: dict[str, Any] = {"model": MODEL, "agents": 2, "rounds": 1}
+SETTINGS: dict[str, Any] = {"model": MINI, "agents": 2, "rounds": 1}
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="no fork there, nor can a process interrupt itself")
 
 
-class KeepingAlive(BaseHTTPRequestHandler):
-    """Says 4 to everything, on connections that stay open."""
-
-    protocol_version = "HTTP/1.1"
-    connections = 0
-    first: threading.Event
-    """Set when a request has come."""
-    may_reply: threading.Event
-
-    def setup(self) -> None:
-        super().setup()
-        type(self).connections += 1
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.first.set()
-        self.may_reply.wait(60)
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "The answer is 4."}}
-        about = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-        body = json.dumps(about).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *about: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    events = {"first": threading.Event(), "may_reply": threading.Event()}
-    handler: Any = type("Handler", (KeepingAlive,), events)
-    handler.may_reply.set()
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-        monkeypatch.setenv("OPENAI_API_KEY", "nobody's")
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        yield handler
-        handler.may_reply.set()
-        server.shutdown()
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    with served(Provider("The answer is 4."), monkeypatch) as server:
+        yield server
 
 
 def asking(n: int, folder: Path | None = None, **more: Any) -> RunResults:
@@ -89,13 +47,13 @@ def errors(*runs: RunResults) -> set[str | None]:
     return {record.error for run in runs for record in run.records}
 
 
-def test_several_runs_of_one_process_are_done_on_the_connections_of_the_first(server: Any) -> None:
+def test_several_runs_of_one_process_are_done_on_the_connections_of_the_first(server: Provider) -> None:
     # Seen: done, failed, done ("Event loop is closed").
     assert errors(*[asking(4) for _ in range(3)]) == {None}
     assert server.connections <= 2 * 4
 
 
-async def test_a_notebook_s_loop_and_runs_in_it_and_in_threads_use_one_client(server: Any) -> None:
+async def test_a_notebook_s_loop_and_runs_in_it_and_in_threads_use_one_client(server: Provider) -> None:
     graph = create_debate(Debate(**SETTINGS)).compile()
     decided = [await graph.ainvoke({"question": "2 + 2?"})]
     assert errors(asking(1)) == {None}
@@ -106,7 +64,7 @@ async def test_a_notebook_s_loop_and_runs_in_it_and_in_threads_use_one_client(se
     assert [each["decision"]["answer"] for each in decided] == ["4"] * 3
 
 
-async def test_a_run_in_a_node_of_an_application_s_graph_is_a_run_of_its_own(server: Any) -> None:
+async def test_a_run_in_a_node_of_an_application_s_graph_is_a_run_of_its_own(server: Provider) -> None:
     async def ask(state: Any) -> Any:
         return {"done": errors(asking(1)) == {None}}
 
@@ -119,7 +77,7 @@ async def test_a_run_in_a_node_of_an_application_s_graph_is_a_run_of_its_own(ser
 
 
 @POSIX
-def test_after_ctrl_c_the_run_resumes_and_the_loop_and_the_client_serve_on(server: Any, tmp_path: Path) -> None:
+def test_after_ctrl_c_the_run_resumes_and_the_loop_and_the_client_serve_on(server: Provider, tmp_path: Path) -> None:
     assert errors(asking(2)) == {None}
     server.may_reply.clear()
     server.first.clear()
@@ -189,8 +147,8 @@ for model in sys.argv[1:]:
 
 
 @POSIX
-def test_a_fork_of_a_process_that_has_used_a_model_says_so_at_once(model: str, server: Any) -> None:
-    said = warm.run(FORKS, model, MODEL, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+def test_a_fork_of_a_process_that_has_used_a_model_says_so_at_once(model: str, server: Provider) -> None:
+    said = warm.run(FORKS, model, MINI, env={**os.environ, "PYTHONWARNINGS": "ignore"})
 
     lines = said.stdout.splitlines()
     assert [*lines[:2], *lines[3:6], *lines[7:]] == ["done"] * 6, said.stderr
