@@ -24,6 +24,12 @@ class Answer:
 Call = Callable[..., Answer]
 
 
+@pytest.fixture(autouse=True)
+def never_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No busy machine has a step shown on stderr that usually takes no time ("bundled: starting ...")."""
+    monkeypatch.setattr("sottovoce.cli.command.LATE", 600)
+
+
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
     """The command line in this process: arguments in, exit code and streams out."""

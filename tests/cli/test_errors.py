@@ -22,10 +22,10 @@ FAST = ("--max-tokens", "4", "--rounds", "2")
 
 
 def refused(call: Call, code: int, *arguments: object) -> str:
-    """The one line of a refusal; a slow machine also shows a step ("bundled: starting ...")."""
+    """The one line of a refusal."""
     answer = call(*arguments)
     assert (answer.code, answer.out) == (code, "")
-    (line,) = (each for each in answer.err.splitlines() if not each.endswith(" ..."))
+    (line,) = answer.err.splitlines()
     return line.removeprefix("sottovoce: ")
 
 

@@ -102,8 +102,11 @@ def test_every_option_that_names_a_place_is_read_or_stands_in_a_table_of_outputs
 
 
 @pytest.mark.parametrize("words", FILES.values(), ids=FILES)
-def test_no_option_writes_into_a_run(call: Call, kept: Path, tmp_path: Path, words: list[str]) -> None:
-    link = tmp_path / "link.jsonl"
+def test_no_option_writes_into_a_run_or_over_a_file_that_exists(
+    call: Call, kept: Path, tmp_path: Path, words: list[str]
+) -> None:
+    link, mine = tmp_path / "link.jsonl", tmp_path / "mine.jsonl"
+    mine.write_text("mine")
     link.symlink_to(kept / "run" / RUN)
     before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
 
@@ -115,26 +118,12 @@ def test_no_option_writes_into_a_run(call: Call, kept: Path, tmp_path: Path, wor
         answer = call(*typed(words, kept / folder / "new.jsonl", kept), "--force")
         assert answer.code == 2 and f"is in the folder of {what}" in answer.err, answer
     assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
-
-
-@pytest.mark.parametrize("words", FILES.values(), ids=FILES)
-def test_no_option_writes_over_a_file_that_exists(call: Call, kept: Path, tmp_path: Path, words: list[str]) -> None:
-    out = tmp_path / "mine.jsonl"
-    out.write_text("mine")
-
-    answer = call(*typed(words, out, kept))
-
+    answer = call(*typed(words, mine, kept))
     assert answer.code == 2 and "exists already; choose another file, or write over it with --force" in answer.err
-    assert out.read_text() == "mine"
+    assert mine.read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("words", "ending"),
-    [
-        ("runs export file", "jsonl"),
-        ("runs report --html", "html"),
-    ],
-)
+@pytest.mark.parametrize(("words", "ending"), [("runs export file", "jsonl"), ("runs report --html", "html")])
 def test_an_existing_file_can_be_overwritten(call: Call, kept: Path, tmp_path: Path, words: str, ending: str) -> None:
     out, link = tmp_path / f"mine.{ending}", tmp_path / f"link.{ending}"
     out.write_text("mine")

@@ -7,9 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Turn
 from sottovoce.core.event_loop import wait
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.act import Act, Node, node
@@ -17,29 +15,15 @@ from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import Discussion, Update
+from tests.nodes.support import ask, state_of
 
-STATE = cast(
-    Discussion,
-    {
-        "question": "?",
-        "settings": Debate().model_dump(mode="json"),
-        "round": 2,
-        "turn": 0,
-        "epochs": [],
-        "marks": [],
-        "board": [],
-    },
-)
+STATE = state_of(settings=Debate().model_dump(mode="json"), round=2)
 Run = RunContext[Debate]
-
-
-def ask(text: str, act: str = "answer") -> Ask:
-    return Ask(act, (Turn("user", (text,)),))
 
 
 async def chain(run: Run, state: Discussion, agent: Agent) -> Update:
     """An act that asks twice: the second question depends on the first reply."""
-    (first,) = await say(run, state, agent, ask("one"))
+    (first,) = await say(run, state, agent, ask("one", "answer"))
     (second,) = await say(run, state, agent, ask(f"two after {first.text}", "revise"))
     return {"board": [first, second], "round": 3}
 

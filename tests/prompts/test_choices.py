@@ -19,10 +19,7 @@ RED_BLUE = ["red", "blue"]
     ("given", "complaint"),
     [
         ({"kind": "option"}, "there are too few options: none; give at least two choices"),
-        (
-            {"kind": "option", "choices": ["red"]},
-            "there are too few options: 'red'; give at least two choices",
-        ),
+        ({"kind": "option", "choices": ["red"]}, "there are too few options: 'red'; give at least two choices"),
         (
             {"kind": "option", "choices": ["red", " "]},
             "choices contain an empty one: ['red', ' ']; expected a text for each",

@@ -158,17 +158,6 @@ def test_a_folder_of_runs_stands_for_its_runs_and_for_those_to_come(run: Path, t
     assert {listed.about["status"] for listed in live.runs} == {"done"}
 
 
-def test_a_run_whose_first_line_was_half_written_is_read_once_it_is_whole(run: Path, runs: Path) -> None:
-    log = prepared(runs / "new") / LOG
-    log.write_bytes((run / LOG).read_bytes()[:100])
-    (live := Live([])).follow()
-    assert [about["status"] for _, about in live.changes(-1)["runs"]] == ["damaged"]
-
-    log.write_bytes((run / LOG).read_bytes())
-    live.follow()
-    assert [about["status"] for _, about in live.changes(-1)["runs"]] == ["done"] and len(live.rows) == 2
-
-
 def test_no_answer_waits_for_a_log_that_another_thread_reads(run: Path) -> None:
     live = Live([str(run)])
     with live.runs[0].reading:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -117,17 +118,6 @@ def test_checkpoints_in_a_database_name_payloads_too(store: PayloadStore, postgr
     assert kept(store) == {named}
 
 
-def test_a_run_that_is_under_way_loses_nothing(store: PayloadStore, capsys: pytest.CaptureFixture[str]) -> None:
-    of_run, _ = run_on_shelf("one")
-    put(of_run, "nobody's")
-    log = Log(run_directory.saved_runs()[0])
-
-    gc(GarbageOptions())
-
-    log.close()
-    assert "it is running" in capsys.readouterr().out and len(kept(of_run)) == 2
-
-
 def test_what_is_written_again_is_young(store: PayloadStore) -> None:
     digest = put(store, REPLY)
     before = store._path(digest).stat().st_mtime
@@ -156,12 +146,16 @@ def test_runs_in_folders_of_their_own_are_found(store: PayloadStore, tmp_path: P
     assert kept(of_run) == set()
 
 
-def test_a_run_whose_log_is_damaged_loses_nothing(store: PayloadStore, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_is_under_way_or_damaged_loses_nothing(
+    store: PayloadStore, capsys: pytest.CaptureFixture[str]
+) -> None:
     of_run, _ = run_on_shelf("one")
     put(of_run, "nobody's")
-    log = run_directory.saved_runs()[0] / "log.jsonl"
-    log.write_bytes(b"{}\n" + log.read_bytes())
+    folder = run_directory.saved_runs()[0]
+    with closing(Log(folder)):
+        gc(GarbageOptions())
+    assert "it is running" in capsys.readouterr().out and len(kept(of_run)) == 2
 
+    (folder / "log.jsonl").write_bytes(b"{}\n" + (folder / "log.jsonl").read_bytes())
     gc(GarbageOptions())
-
     assert "is damaged" in capsys.readouterr().out and len(kept(of_run)) == 2
