@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.channels import PROTOCOLS
 from sottovoce.graphs import NAMES, scheme, shipped
-from tests.test_words import parsed
+from tests.test_words import parsed, walked
 
 OUTSIDE = ("benchmarks", "docs", "examples")
 """Folders that may name schemes and protocols: they are about given ones."""
@@ -38,8 +38,8 @@ PLAIN = "nl"
 
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield each string of a file with its line, except docstrings."""
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    alone = {id(node.value) for node in walked(tree) if isinstance(node, ast.Expr)}
+    for node in walked(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
             yield node.lineno, node.value
 
@@ -51,7 +51,7 @@ def scheme_names(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
     known |= {each.settings.__name__: each.name for each in shipped()}
     imported = (
         (node.lineno, word)
-        for node in ast.walk(tree)
+        for node in walked(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sottovoce")
         for word in (*(node.module or "").split("."), *(alias.name for alias in node.names))
     )

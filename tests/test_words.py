@@ -46,6 +46,12 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
             yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def walked(tree: ast.AST) -> list[ast.AST]:
+    """Return every node of a tree; several tests look at all files."""
+    return [*ast.walk(tree)]
+
+
 def banned() -> set[str]:
     """Return the names in the last column of the glossary's tables, and those of its last section."""
     page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
@@ -56,7 +62,7 @@ def banned() -> set[str]:
 
 def names(tree: ast.Module) -> Iterator[Offender]:
     """Yield each class, function, parameter, field and module constant with its line."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield node.lineno, node.name
@@ -72,7 +78,7 @@ def names(tree: ast.Module) -> Iterator[Offender]:
 
 def docstrings(tree: ast.Module) -> Iterator[Offender]:
     """Yield the line and the first line of each docstring."""
-    for node in ast.walk(tree):
+    for node in walked(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if text := ast.get_docstring(node):
                 yield getattr(node, "lineno", 1), text.partition("\n")[0]
@@ -80,14 +86,14 @@ def docstrings(tree: ast.Module) -> Iterator[Offender]:
 
 def fields(tree: ast.Module) -> set[Offender]:
     """Return the fields of all classes with their lines."""
-    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    classes = [node for node in walked(tree) if isinstance(node, ast.ClassDef)]
     lines = [line for node in classes for line in node.body if isinstance(line, ast.AnnAssign)]
     return {(line.lineno, line.target.id) for line in lines if isinstance(line.target, ast.Name)}
 
 
 def compared(tree: ast.Module) -> set[Offender]:
     """Return the parameters of comparisons, whose `other` is Python's own word."""
-    methods = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__eq__"]
+    methods = [node for node in walked(tree) if isinstance(node, ast.FunctionDef) and node.name == "__eq__"]
     return {(argument.lineno, argument.arg) for method in methods for argument in method.args.args}
 
 
