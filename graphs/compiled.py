@@ -9,14 +9,13 @@ from __future__ import annotations
 from asyncio import to_thread
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import aclosing, contextmanager
-from dataclasses import replace
 from itertools import chain
 from typing import Annotated, Any, Self, get_type_hints
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
-from langgraph.channels import BinaryOperatorAggregate, LastValue
+from langgraph.channels import BinaryOperatorAggregate, LastValue, UntrackedValue
 from langgraph.channels.base import BaseChannel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import START, StateGraph
@@ -24,13 +23,13 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Overwrite, StateSnapshot, StateUpdate
 from typing_extensions import TypedDict
 
-from sottovoce.channels.board import OVERWRITE, Board, Chat, InputChannel, RemovableValue, is_nested
-from sottovoce.channels.message import EXCHANGED, Message, validated
+from sottovoce.channels.board import OVERWRITE, Board, RemovableValue
+from sottovoce.channels.message import Message
 from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.display import ShownDict, ShownList
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
-from sottovoce.graphs.edits import Supersteps, with_siblings, written_by
+from sottovoce.graphs.inputs import OWN, check_settings, check_siblings, filled, is_nested, marked, written_by
 from sottovoce.nodes.act import RecordedNode
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.state import BOARD, CHAT, SHOWN, Discussion, Update
@@ -60,21 +59,21 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         """Stream as LangGraph does.
 
         Raises:
-            RequestError: a question came in the middle of a discussion, or the state to continue from is invalid; or
-                the input or `configurable` has a setting, which belongs in `context`.
+            RequestError: the input is no question, or came in the middle of a discussion; or the state to continue from
+                is invalid; or the input or `configurable` has a setting, which belongs in `context`.
         """
-        self._check_settings(input, config, options.get("context"))
+        given = self._entering(input, config, options.get("context"))
         if thread := self._own_thread(config):
             self._check_entry(input, super().get_state(thread))
-        yield from map(as_json, super().stream(input, config, **options))
+        yield from map(as_json, super().stream(given, config, **options))
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncGenerator[Any]:
         """Stream as LangGraph does. Errors: see `stream`."""
-        self._check_settings(input, config, options.get("context"))
+        given = self._entering(input, config, options.get("context"))
         if thread := self._own_thread(config):
             # A check may read prompts of the model, and a server refuses to wait for files in its event loop.
             await to_thread(self._check_entry, input, await super().aget_state(thread))
-        stream: Any = super().astream(input, config, **options)  # Any: a generator, which a caller may close early
+        stream: Any = super().astream(given, config, **options)  # Any: a generator, which a caller may close early
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 yield as_json(chunk)
@@ -105,40 +104,35 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
             yield _with_chat(snapshot)
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
-        """Update the state as LangGraph does, but keep replies of the same step, and refuse an invalid edit.
+        """Update the state as LangGraph does.
 
         Raises:
             RequestError: a key is unknown, which LangGraph would ignore, or the edited state is invalid; or something
-                beside the edit cannot be kept: see `with_siblings`.
+                beside the edit would be dropped: see `check_siblings`.
         """
-        now = super().get_state(config)
-        before = super().get_state(_at(config, now))
+        before = super().get_state(_at(config, super().get_state(config)))
         return super().bulk_update_state(config, self._checked_edits(before, supersteps))
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """Update the state as `bulk_update_state` does."""
-        now = await super().aget_state(config)
-        before = await super().aget_state(_at(config, now))
+        before = await super().aget_state(_at(config, await super().aget_state(config)))
         return await super().abulk_update_state(config, await to_thread(self._checked_edits, before, supersteps))
 
-    def _check_settings(self, input: Any, config: RunnableConfig | None, context: Any) -> None:  # Any: plain or not
-        """Refuse settings in the input, and in `configurable` unless the context has them, as on a server."""
-        fields = getattr(self.builder.context_schema, "model_fields", {})
-        misplaced = {name for name in input if name in fields} if isinstance(input, Mapping) else set()
-        if not is_nested() and (names := sorted(misplaced - self.builder.channels.keys())):
-            place = f"context={{{names[0]!r}: {shortened(repr(input[names[0]]))}}}"
-            raise RequestError(
-                f"the input has {names[0]!r}, which is a setting: settings go beside the input, as {place}"
-            )
-        known = context if isinstance(context, Mapping) else getattr(context, "model_fields_set", ())
-        given = merge_configs(self.config, config).get("configurable", {})
-        if not is_nested() and (lost := [name for name in given if name in fields and name not in known]):
-            raise RequestError(
-                f"configurable has the setting {lost[0]!r}, which is not read there; give settings as "
-                f"context={{{lost[0]!r}: ...}}"
-            )
+    def _entering(self, input: Any, config: RunnableConfig | None, context: Any) -> Any:  # Any: plain or not
+        """Return a question with all its keys, if it is one under some settings; the first node checks the rest."""
+        if not is_nested():
+            configurable = merge_configs(self.config, config).get("configurable", {})
+            fields = getattr(self.builder.context_schema, "model_fields", {})
+            check_settings(input, configurable, context, fields, self.builder.channels)
+        if input is None or isinstance(input, Command):
+            return input
+        question = filled(input, self.builder.input_schema)
+        present: Any = {key: value for key, value in question.items() if value is not None}
+        with as_request():
+            check_question(present, None, schema=self.builder.input_schema)
+        return question
 
     def _own_thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
         """Return the config of this graph's own thread; None without one, or inside another graph."""
@@ -150,6 +144,10 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
     def _check_entry(self, input: Any, snapshot: StateSnapshot) -> None:
         """Check a question, a command or (for None) the state to continue from."""
         values = snapshot.values
+        if isinstance(input, Command) and not snapshot.created_at:  # LangGraph (1.2) would treat it as an input
+            raise RequestError(
+                "a Command was given to a thread without a discussion; ask a question first, or check the thread_id"
+            )
         if isinstance(input, Command):
             self._check_edit(snapshot, [StateUpdate(input.update)] if input.update else [])
         elif input is None:
@@ -161,11 +159,17 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
                 "question in another thread"
             )
 
-    def _checked_edits(self, snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]) -> Supersteps:
-        marked = [[_marked(edit, snapshot) for edit in edits] for edits in supersteps]
-        whole = with_siblings(self.builder, snapshot, marked)
-        self._check_edit(snapshot, [*chain.from_iterable(whole)])
-        return whole
+    def _checked_edits(
+        self, snapshot: StateSnapshot, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> Sequence[Sequence[StateUpdate]]:
+        edits = [[marked(edit, snapshot) for edit in step] for step in supersteps]
+        for as_node in (edit.as_node for edit in chain.from_iterable(edits)):
+            if as_node not in [None, *OWN, *self.builder.nodes]:
+                raise RequestError(f"as_node: {nearest('node', as_node, self.builder.nodes)}")
+        self._check_edit(snapshot, [*chain.from_iterable(edits)])
+        for first in edits[:1]:
+            check_siblings(self.builder, snapshot, first)
+        return edits
 
     def _check_edit(self, snapshot: StateSnapshot, edits: Sequence[StateUpdate]) -> None:
         """Refuse edits that make a state invalid, or that have unknown keys."""
@@ -174,7 +178,7 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
             return  # the state of a subgraph, which has other keys
         values = dict(snapshot.values)
         for edit in edits:
-            for name, value in written_by(edit, snapshot):
+            for name, value in written_by(edit).items():
                 self._write(values, name, value)
         skips_first = not {edit.as_node for edit in edits} <= {None, START, FIRST}
         with as_request():
@@ -233,23 +237,6 @@ def as_json(value: Any) -> Any:  # Any: what LangGraph streams or returns
     return type(value)(map(as_json, value)) if type(value) in (list, tuple) else value
 
 
-def _marked(edit: StateUpdate, snapshot: StateSnapshot) -> StateUpdate:
-    """Return an edit with a note on messages whose tensors nobody said; the board itself marks changed texts."""
-    values: Any = edit.values
-    written = values.get("board") if isinstance(values, Mapping) else None
-    if not isinstance(written, list):
-        return edit
-    known = {message.payload.sha256 for message in snapshot.values.get("board", []) if message.payload}
-    results = [task.result for task in snapshot.tasks if isinstance(task.result, dict)]
-    known |= {each["payload"]["sha256"] for result in results for each in result.get("board") or [] if each["payload"]}
-    board = []
-    for message in map(validated, written):
-        changed = message.latent is not None and message.latent.sha256 not in known
-        notes = dict.fromkeys((*message.notes, EXCHANGED) if changed else message.notes)
-        board.append(replace(message, notes=tuple(notes)).to_dict())
-    return edit._replace(values={**values, "board": board})
-
-
 def _opened(update: Update) -> Update:
     """Return the update of the first node as on a thread's first question: without what clears an earlier one."""
     kept = {key: each for key, each in update.items() if each is not None and not isinstance(each, Overwrite)}
@@ -271,7 +258,7 @@ class _Shown(TypedDict):
 
 CHANNELS: Mapping[str, Any] = {
     BOARD: Annotated[list[Message], Board],
-    CHAT: Annotated[list[AnyMessage], Chat],
+    CHAT: Annotated[list[AnyMessage], UntrackedValue],
     SHOWN: get_type_hints(_Shown)["messages"],  # without the tags of the union, which would change the schema
 }
 
@@ -309,20 +296,15 @@ class DiscussionGraph(StateGraph[AnyState, AnyState, AnyState, AnyState]):
             key: RemovableValue(channel.typ, key) if type(channel) is LastValue else channel
             for key, channel in compiled.channels.items()
         }
-        channels[START] = InputChannel(self.input_schema, self._check_input)
         # An edit may remove all but a scheme's own keys; `check` says which others are missing.
         optional = {*get_type_hints(Discussion), *self.schemas[self.input_schema]}
         return CompiledDiscussion(self.check, optional, **{**vars(compiled), "channels": channels})
 
-    def _check_input(self, question: Any) -> None:  # Any: the input's own type
-        """Refuse input that is no question under any settings; the first node checks the rest."""
-        with as_request():
-            check_question(question, None, schema=self.input_schema)
-
     def cleared(self) -> Update:
         """Return the update that removes all of a discussion except its question."""
-        inputs = self.schemas[self.input_schema]
-        return {key: _empty_value(channel) for key, channel in self.channels.items() if key not in inputs}
+        inputs, channels = self.schemas[self.input_schema], self.channels.items()
+        stored = {key: channel for key, channel in channels if not isinstance(channel, UntrackedValue)}
+        return {key: _empty_value(channel) for key, channel in stored.items() if key not in inputs}
 
 
 def _empty_value(channel: AnyState) -> AnyState:

@@ -8,7 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import InvalidUpdateError
 from langgraph.graph import START, StateGraph
-from langgraph.types import Command
+from langgraph.types import Command, StateUpdate
 from pydantic import ValidationError
 from typing_extensions import TypedDict
 
@@ -234,7 +234,7 @@ def test_what_is_held_back_and_what_a_reset_reads_is_refused_where_it_is_none(ed
     )
     graph.invoke(QUESTION, THREAD, interrupt_after=["agent_1"])
     with pytest.raises(UsageError) as refused:
-        graph.update_state(THREAD, edit, as_node="agent_1")
+        graph.bulk_update_state(THREAD, [[StateUpdate(edit, "agent_1"), StateUpdate({}, "agent_2")]])
         graph.invoke(None, THREAD)
     assert expected in str(refused.value) and "\n" not in str(refused.value)
 
