@@ -418,7 +418,8 @@ def test_unfinished_rows_are_listed_and_failed_ones_are_not_called_so(tmp_path: 
 def test_questions_of_several_data_sets_are_pooled_in_their_order_and_refused_if_two_are_one(tmp_path: Path) -> None:
     (tmp_path / "g.jsonl").write_text('{"question": "1 + 1?", "answer": "so\\n#### 2"}\n' * 3)
     (tmp_path / "m.csv").write_text("Which?,1,2,3,4,B\n")
-    pool = [{"dataset": "gsm8k", "file": "g.jsonl", "limit": 2}, {"dataset": "mmlu/sums", "file": "m.csv"}]
+    sums: dict[str, Any] = {"dataset": "gsm8k", "file": "g.jsonl", "limit": 2}
+    pool = [sums, {"dataset": "mmlu/sums", "file": "m.csv"}]
 
     runs, _ = run(tmp_path, with_keys(questions=pool), names=["alone"])
     for name in ("g.jsonl", "m.csv"):
@@ -430,4 +431,4 @@ def test_questions_of_several_data_sets_are_pooled_in_their_order_and_refused_if
     origin = r"2 of 3 rows of gsm8k \(questions\+.{8}\.jsonl\); all 1 row of mmlu/sums \(questions\+.{8}\.csv\)"
     assert re.fullmatch(origin, prepare(again, "alone").origin or "")
     with pytest.raises(UsageError, match=r"two of the questions have the id 'gsm8k/0'; name the part"):
-        prepare(read(tmp_path, with_keys(questions=[{**pool[0], "file": "moved-g.jsonl"}] * 2)), "alone")
+        prepare(read(tmp_path, with_keys(questions=[{**sums, "file": "moved-g.jsonl"}] * 2)), "alone")
