@@ -80,9 +80,10 @@ class Runner:
 
     def _next_inputs(self, choices: Choices) -> torch.Tensor:
         """Return the next inputs of those who speak, ids (b,) or rows (b, E), without waiting for the device."""
-        inputs, own = choices.tokens, self.network.table.key
+        inputs = choices.tokens
         if not choices.mean_rows:
             return inputs
+        own = self.network.table.key
         if len(choices.mean_rows) == 1 and len(choices.mean_rows[0].at) == len(inputs):
             return choices.mean_rows[0].rows[own]
         inputs = self.network.embed(inputs.clamp_min(0))

@@ -101,7 +101,7 @@ class Sequence:
         self.constraint = grammar.begin(most, decode) if grammar else None
         """The state of constrained decoding; None without a response format."""
         self._completed = [] if self.constraint is None or self.constraint.complete is None else [0]  # after n tokens
-        self._own_table, self._shown = pending.table.key, 0
+        self._own_table, self._shown = pending.table, 0
         self._prefixes = [(0, 0)]
         """For each number of streamed tokens: the longest length of the text so far, and that of its settled part."""
         tables = (pending.table.key, *(each.key for each in feed.tables)) if feed.kind == "mean" else ()
@@ -235,7 +235,7 @@ class Sequence:
         if self.request.feed.kind == "token":
             return [*keys, *id_keys(self.recorder.ids[:n])]
         means = self.recorder.mean_rows(n)  # each is recorded before it is read
-        return [*keys, *(row_keys(means[self._own_table]) if means else ())]
+        return [*keys, *(row_keys(means[self._own_table.key]) if means else ())]
 
     def think(self, thought: torch.Tensor) -> None:
         """Take the input (E,) of a latent step."""

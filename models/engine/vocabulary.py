@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import string
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import chain, takewhile, zip_longest
 
 import numpy as np
@@ -69,7 +69,8 @@ class Vocabulary:
         """Returns a matcher at the beginning of a grammar; copy it, never feed it."""
         self.said = lru_cache(None)(lambda id: self.text((id,)).decode(errors="replace"))
         """Returns the text of one token, with U+FFFD for incomplete characters."""
-        self._unpacked = lru_cache(64)(self._unpack)
+        unpack = partial(np.unpackbits, count=self.size, bitorder="little")
+        self._unpacked = lru_cache(64)(lambda bits: unpack(np.frombuffer(bits, np.uint8)).view(np.bool_))
         self._fills = [self.ids(text) for text in FILLS]
 
     def _matcher(self, grammar: str) -> LLMatcher:
@@ -77,9 +78,6 @@ class Vocabulary:
         if matcher.is_error():
             raise UsageError(_said(matcher.get_error()))
         return matcher
-
-    def _unpack(self, bits: bytes) -> Mask:
-        return np.unpackbits(np.frombuffer(bits, np.uint8), count=self.size, bitorder="little").view(np.bool_)
 
     def ids(self, text: str | bytes) -> tuple[int, ...]:
         """Return a text as tokens; special tokens in it are read as plain characters."""

@@ -91,10 +91,6 @@ class Attention:
         kinds = kinds if SLIDING in kinds else ()
         return cls(alibi, implementation == "sdpa", window, kinds)
 
-    def masks_all(self, columns: int) -> bool:
-        """Return True if a pass over so many columns needs a mask even where each query sees all before it."""
-        return self.window is not None and not (self.sdpa and columns < self.window)
-
     def mask(
         self, positions: torch.Tensor, span: torch.Tensor, dtype: torch.dtype, hidden: torch.Tensor | None = None
     ) -> Mask:

@@ -215,7 +215,9 @@ class Network:
             "input_ids" if inputs.dim() == 2 else "inputs_embeds": inputs,
             self._cache: CacheView(self.kinds, reading.window, reading.columns, end),
         }
-        if not reading.plain or self.attention.masks_all(end):
+        sdpa, window = self.attention.sdpa, self.attention.window
+        # A window needs a mask even where each query sees all before it, unless sdpa has fewer columns.
+        if not reading.plain or (window is not None and not (sdpa and end < window)):
             arguments["attention_mask"] = self._mask(reading)
         if "logits_to_keep" in self._accepts:
             arguments["logits_to_keep"] = 1 if reading.selected is None else 0  # 0: all, of which a hook takes some

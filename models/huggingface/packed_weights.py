@@ -117,17 +117,17 @@ class Packed(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Map inputs (..., k) to outputs (..., n)."""
+        made: torch.Tensor
         rows = inputs.reshape(-1, self.in_features)
-        made = self._kernel(rows) if rows.shape[0] <= self.few else rows @ self.widened().to(rows.dtype)
+        if rows.shape[0] <= self.few:
+            packed, scales = self._buffers["packed"], self._buffers["scales"]
+            halved = rows.bfloat16() if self.planes == 1 else rows.bfloat16().repeat(1, self.planes)
+            made = torch.ops.aten._weight_int4pack_mm_for_cpu.default(halved, packed, GROUP, scales).to(rows.dtype)
+        else:
+            made = rows @ self.widened().to(rows.dtype)
         if (bias := self._buffers["bias"]) is not None:  # `self.bias` takes a microsecond in Python
             made = made + bias
         return made.view(*inputs.shape[:-1], self.out_features)
-
-    def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
-        packed, scales = self._buffers["packed"], self._buffers["scales"]
-        halved = rows.bfloat16() if self.planes == 1 else rows.bfloat16().repeat(1, self.planes)
-        made: torch.Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu.default(halved, packed, GROUP, scales)
-        return made.to(rows.dtype)
 
     def widened(self) -> torch.Tensor:
         """Return the matrix (k, n) in float32."""
