@@ -37,10 +37,7 @@ def board(*writes: AnyState) -> Board:
     return made
 
 
-@each_row(
-    "write",
-    [[message()], json.loads(json.dumps([message().to_dict()]))],
-)
+@each_row("write", [[message()], json.loads(json.dumps([message().to_dict()]))])
 def test_messages_may_arrive_as_they_are_or_as_json(write: AnyState) -> None:
     assert board(write).get() == [message()]
 
@@ -73,8 +70,7 @@ def test_two_messages_at_one_place_are_an_error_that_names_both(other: Message) 
 
 
 @pytest.mark.parametrize(
-    "again",
-    [replace(message(), payload=replace(REF, sha256="b" * 64)), replace(message(), stats={"entropy": 0.50001})],
+    "again", [replace(message(), payload=replace(REF, sha256="b" * 64)), replace(message(), stats={"entropy": 0.50001})]
 )
 def test_the_same_words_again_are_the_same_message_whatever_lies_under_them(again: Message) -> None:
     """A step that is done again in another batch may differ in the last bits of its tensors."""

@@ -22,17 +22,7 @@ from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
 from sottovoce.models import Cached, Ids, LoadedModel, Record, Reply, Request, assemble
 from sottovoce.models.huggingface.layers import hooked
 from sottovoce.models.huggingface.rotary import _keys
-from tests.support import (
-    GREEDY,
-    HIDDEN,
-    close,
-    hear,
-    longer_tokenizer,
-    payload_of,
-    request_of,
-    tiny_loaded,
-    tiny_model,
-)
+from tests.support import GREEDY, HIDDEN, close, hear, longer_tokenizer, payload_of, request_of, tiny_loaded, tiny_model
 from tests.tables import each_row
 
 LOADED = tiny_loaded("llama", num_hidden_layers=4, sharp=0.15)

@@ -194,18 +194,10 @@ def test_the_reference_renders_the_first_turns_by_the_template(protocol: Protoco
 @pytest.mark.parametrize(
     ("name", "options", "complaint"),
     [
-        (
-            "cypher",
-            {},
-            "unknown protocol 'cypher'; did you mean 'cipher'",
-        ),
+        ("cypher", {}, "unknown protocol 'cypher'; did you mean 'cipher'"),
         ("", {}, "unknown protocol ''"),
         ("nl", {"layers": (1,)}, "protocol 'nl' has no option 'layers'; it has: compat"),
-        (
-            "sde",
-            {"partial": "max"},
-            "'sde' has no option 'partial'; it has: allow_other_weights, carry_as, compat",
-        ),
+        ("sde", {"partial": "max"}, "'sde' has no option 'partial'; it has: allow_other_weights, carry_as, compat"),
     ],
 )
 def test_a_misspelt_protocol_or_option_is_told_what_there_is(

@@ -94,10 +94,7 @@ def test_holes_and_seams_cut_the_wording(parts: tuple[str | int, ...], pieces: l
         ),
         (chats.LLAMA_2, ["<|endoftext|>[INST] <<SYS>>Be brief.<</SYS>> Why", 0, " [/INST]"]),
         (chats.MISTRAL, ["<|endoftext|>[INST] Be brief.\n\nWhy", 0, " [/INST]"]),
-        (
-            chats.GEMMA,
-            ["<|endoftext|><|im_start|>user\nBe brief.\n\nWhy", 0, "<|im_end|>\n<|im_start|>model\n"],
-        ),
+        (chats.GEMMA, ["<|endoftext|><|im_start|>user\nBe brief.\n\nWhy", 0, "<|im_end|>\n<|im_start|>model\n"]),
         (chats.PHI_3, ["<|im_start|>user\nBe brief.\n\nWhy", 0, "<|im_end|>\n<|im_start|>assistant\n"]),
         (
             chats.QWEN_2,

@@ -123,14 +123,7 @@ def test_a_mean_has_its_tables_dtype(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(
-    "away",
-    [
-        0.0,
-        0.4,
-        1.0,
-    ],
-)
+@pytest.mark.parametrize("away", [0.0, 0.4, 1.0])
 def test_a_guess_changes_no_nearest_row(away: float, dtype: torch.dtype) -> None:
     table = Table(torch.cat([noise(400, 6), noise(20, 6), noise(20, 6)]).to(dtype))  # the last 20 twice
     guesses = torch.arange(440).repeat(3)

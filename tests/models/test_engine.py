@@ -174,12 +174,7 @@ NOT_A_NUMBER = request((Ids(ids("Hi")), Rows(torch.full((2, HIDDEN), torch.nan))
         (Request(NOT_A_NUMBER.prompt, Stop(4), feed=Feed("mean"), record=Record((1,), stats=True)), "not finite"),
         (request(edits=(Edit(1, 0, torch.full((7, HIDDEN), torch.inf)),)), "not finite after 0 new tokens"),
     ],
-    ids=[
-        "raises",
-        "nan top_k",
-        "nan mean",
-        "inf edit",
-    ],
+    ids=["raises", "nan top_k", "nan mean", "inf edit"],
 )
 def test_a_request_that_fails_inside_fails_alone(engine: Engine, faulty: Request, complaint: str) -> None:
     good = [request(record=Record((1,), stats=True)), request("You know:", 5, feed=Feed("mean"))]

@@ -48,11 +48,7 @@ MEAN, WARM = Feed("mean"), Sampling(1.0)
 # Means fed back on a random net amplify float32 noise from step to step. Weights of a tenth of the usual
 # spread contract it instead, and a few steps suffice to see a wrong position, mask or weight.
 CALM = 0.03
-PROTOCOLS = {
-    "nl": create("nl"),
-    "cipher": create("cipher"),
-    "sde all": create("sde", inject="all"),
-}
+PROTOCOLS = {"nl": create("nl"), "cipher": create("cipher"), "sde all": create("sde", inject="all")}
 FIVE = ("llama", "gemma2", "gpt2", "bloom", "opt-narrow")
 """Rotary positions; windows and scaled embeddings; learned positions; alibi; embeddings narrower than states."""
 every_family = pytest.mark.parametrize("family", FAMILIES)

@@ -125,14 +125,7 @@ def test_a_form_is_completed_in_a_short_way(form: Form, shortest: str) -> None:
     assert grammar(form).vocabulary.text(grammar(form).path).decode() == shortest
 
 
-@pytest.mark.parametrize(
-    "begun",
-    [
-        '{"a": "say \\',
-        '{"a": "x", "b',
-        '{"a": "\xe9',
-    ],
-)
+@pytest.mark.parametrize("begun", ['{"a": "say \\', '{"a": "x", "b', '{"a": "\xe9'])
 def test_from_anywhere_there_is_a_way_to_the_end(begun: str) -> None:
     found = grammar(Form.of_object("a", "b"))
     vocabulary = found.vocabulary

@@ -36,14 +36,7 @@ def copied(kv: KVCache) -> list[torch.Tensor]:
     return [tensor.clone() for tensor in kv.tensors]
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns"),
-    [
-        (4, 9),
-        (7, 4),
-        (2, 3),
-    ],
-)
+@pytest.mark.parametrize(("rows", "columns"), [(4, 9), (7, 4), (2, 3)])
 def test_another_size_keeps_the_columns_in_use_and_is_zero_elsewhere(rows: int, columns: int) -> None:
     kv, used = filled(), [3, 1]
     before = copied(kv)
@@ -180,12 +173,7 @@ def test_keys_of_received_positions_depend_on_how_they_are_read() -> None:
         replace(ASKED, prompt=(IDS, Rows(LATENT[:1]), Rows(LATENT[1:]), Ids((9,)), Ids(()), Ids((10,)))),
         replace(ASKED, edits=(Edit(0, 2, DELTA[:1]), Edit(0, 3, DELTA[1:]))),
     ],
-    ids=[
-        "float64",
-        "a part of a larger one",
-        "other pieces",
-        "an edit in two",
-    ],
+    ids=["float64", "a part of a larger one", "other pieces", "an edit in two"],
 )
 def test_equal_contents_have_equal_keys_whatever_holds_them(other: Request) -> None:
     assert keys(other) == keys(ASKED)

@@ -417,14 +417,7 @@ def test_a_memory_that_was_given_once_is_not_that_of_others() -> None:
     assert load().engine.limits.memory is None
 
 
-@pytest.mark.parametrize(
-    "memory",
-    [
-        "banana",
-        -5,
-        True,
-    ],
-)
+@pytest.mark.parametrize("memory", ["banana", -5, True])
 def test_a_memory_that_is_no_size_is_refused_at_the_door(memory: Any) -> None:
     with pytest.raises(UsageError, match=r"memory is .*: expected bytes above 0, or a size like '4GB'"):
         load(memory=memory)

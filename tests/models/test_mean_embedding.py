@@ -11,15 +11,7 @@ from sottovoce.models import Engine, Feed, Record, Request, Sampling, Stop, Tabl
 from sottovoce.models.engine.recorder import LATER, MAX_PENDING, Means, Pending, Recent, Recorder
 from sottovoce.models.huggingface import embedding_table
 from tests.models.support import fresh
-from tests.support import (
-    VOCABULARY,
-    noise,
-    request,
-    text,
-    tiny_loaded,
-    tiny_model,
-    tiny_tokenizer,
-)
+from tests.support import VOCABULARY, noise, request, text, tiny_loaded, tiny_model, tiny_tokenizer
 
 MEAN = Feed("mean")
 FAR = 299  # a token that no tiny model's mean comes near to

@@ -137,10 +137,7 @@ def test_half_precision_is_near_float32_and_near_itself_in_a_batch(dtype: Dtype,
 
 
 def test_an_unknown_dtype_is_refused_with_what_there_is(folder: Path) -> None:
-    with pytest.raises(
-        ModelError,
-        match=r"^unknown dtype 'float8'; did you mean '",
-    ):
+    with pytest.raises(ModelError, match=r"^unknown dtype 'float8'; did you mean '"):
         load(folder, dtype="float8")  # type: ignore[arg-type]  # the mistake
 
 

@@ -2,12 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import (
-    RepetitionPenaltyLogitsProcessor,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
+from transformers import RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from sottovoce.models import Sampling
 from sottovoce.models.engine.sampling import (

@@ -74,11 +74,7 @@ def test_a_part_takes_every_token_that_overlaps_it(part: Span, tokens: Span) -> 
 
 @pytest.mark.parametrize(
     ("text", "stops", "at"),
-    [
-        ("one two", ("three",), None),
-        ("one two", ("two", "one"), 0),
-        ("one\n\ntwo", ("\n\n",), 3),
-    ],
+    [("one two", ("three",), None), ("one two", ("two", "one"), 0), ("one\n\ntwo", ("\n\n",), 3)],
 )
 def test_the_earliest_stop_counts(text: str, stops: tuple[str, ...], at: int | None) -> None:
     assert first_stop(text, stops) == at
