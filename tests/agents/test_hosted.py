@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
-from functools import reduce
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from operator import add
-from threading import Event, Thread
 from types import ModuleType
 from typing import Any
 
@@ -26,7 +19,7 @@ from pydantic import ConfigDict, Field, SecretStr
 
 from sottovoce.agents import chat_model
 from sottovoce.agents.ask import Ask
-from sottovoce.agents.convert import from_langchain, said
+from sottovoce.agents.convert import said
 from sottovoce.agents.hosted import cut_reply, failure, hosted, note_model, passes, structured
 from sottovoce.agents.parameters import Refused
 from sottovoce.channels.message import Turn
@@ -34,6 +27,7 @@ from sottovoce.core.errors import EngineError, UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.context import made_from
+from tests.agents.openai_server import Server
 from tests.support import replied
 from tests.tables import each_row
 
@@ -267,37 +261,14 @@ def test_what_may_not_fail_the_next_time_is_told_apart(error: Exception, expecte
     assert passes(error) is expected
 
 
-class Trickling(BaseHTTPRequestHandler):
-    """Sends a byte now and then, for as long as the test goes on."""
-
-    over = Event()
-
-    def do_POST(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        while not self.over.wait(0.02):
-            with suppress(OSError):
-                self.wfile.write(b" ")
-
-    def log_message(self, *about: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def trickling(monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseChatModel]:
-    Trickling.over.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Trickling) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-        yield hosted(MINI, "zoe", timeout=0.2)
-        Trickling.over.set()
-        server.shutdown()
+def trickling(server: Server) -> BaseChatModel:
+    """A model whose server sends a byte now and then, for as long as the test goes on."""
+    server.again, server.pause = b" ", 0.02
+    return hosted(MINI, "zoe", timeout=0.2)
 
 
 ASK = Ask("think", (Turn("user", ("2 + 2?",)),))
-
-
 LATE = "zoe: hosted:openai:gpt-4o-mini failed: TimeoutError: no whole reply within 0.2 s; raise `timeout` or lower"
 
 
@@ -314,56 +285,6 @@ async def test_a_reply_that_trickles_in_is_given_up_in_an_event_loop(trickling: 
         await chat_model.reply(trickling, ASK, Refused())
 
     assert str(failure(caught.value)).startswith(LATE)
-
-
-class Musing(BaseHTTPRequestHandler):
-    """Replies as servers with a parser of thoughts do: whole, and in pieces."""
-
-    field = "reasoning_content"
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        about = {"id": "1", "created": 1, "model": "muse"}
-        usage = {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}
-        usage |= {"completion_tokens_details": {"reasoning_tokens": 6}}  # type: ignore[dict-item]
-        self.send_response(200)
-        if not asked.get("stream"):
-            message = {"role": "assistant", "content": "Answer: 4", self.field: "2 + 2, so 4"}
-            choices = [{"index": 0, "finish_reason": "stop", "message": message}]
-            body = json.dumps({**about, "object": "chat.completion", "choices": choices, "usage": usage})
-        else:
-            deltas = [{self.field: "2 + 2, "}, {self.field: "so 4"}, {"content": "Answer: "}, {"content": "4"}]
-            chunks: list[Any] = [{"choices": [{"index": 0, "delta": {"role": "assistant", **each}}]} for each in deltas]
-            chunks += [
-                {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-                {"choices": [], "usage": usage},
-            ]
-            lines = [json.dumps({**about, "object": "chat.completion.chunk", **each}) for each in chunks]
-            body = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
-        self.send_header("Content-Type", "text/event-stream" if asked.get("stream") else "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *about: Any) -> None:
-        pass
-
-
-@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_a_server_s_field_of_thoughts_is_kept_with_the_message(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Musing", (Musing,), {"field": field})) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-        model = hosted(MINI)
-        whole, pieces = model.invoke("2 + 2?"), list(model.stream("2 + 2?"))
-        server.shutdown()
-
-    streamed = reduce(add, pieces)
-    assert [tuple(said(each)) for each in (whole, streamed)] == [("2 + 2, so 4", "Answer: 4")] * 2
-    assert isinstance(whole, AIMessage)
-    message = from_langchain(whole, ASK)
-    assert (message.thoughts, message.text) == ("2 + 2, so 4", "Answer: 4")
-    assert (message.stats["tokens_out"], message.stats["tokens_thoughts"]) == (3, 6)
 
 
 def test_thoughts_in_content_blocks_and_between_markers_are_no_text() -> None:

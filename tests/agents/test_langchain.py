@@ -6,13 +6,10 @@ the one with tools has weights that lead it: after some tokens it always says wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
@@ -25,12 +22,6 @@ from tests.support import ids, tiny_loaded, tiny_model
 
 SAID = ("\n@do", '"你こ"', ": 3}")
 """How it begins a turn, a text in JSON, and a number."""
-
-
-@pytest.fixture(autouse=True)
-def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path))
-    yield
 
 
 @cache

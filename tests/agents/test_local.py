@@ -29,21 +29,8 @@ from tests.support import VOCABULARY, ids, reciting_model, replied, tiny_loaded,
 QUESTION = {"question": "What is 14 + 3?"}
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> PayloadStore:
-    return PayloadStore(tmp_path)
-
-
 def model(store: PayloadStore, **more: Any) -> HookedChatModel:
     return HookedChatModel(protocol="sde", preloaded=tiny_loaded(), store=store, max_tokens=6, **more)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    place = tmp_path_factory.mktemp("model")
-    tiny_loaded().model.save_pretrained(place)
-    tiny_loaded().tokenizer.save_pretrained(place)
-    return str(place)
 
 
 def graph(chat: HookedChatModel) -> Any:

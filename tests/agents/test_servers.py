@@ -5,10 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from itertools import product
 from typing import Any
 
 import pytest
@@ -21,80 +18,11 @@ from sottovoce.agents.hosted import failure, hosted, passes
 from sottovoce.agents.parameters import UNNAMED, Refused
 from sottovoce.channels.message import Message, Turn
 from sottovoce.core.errors import SottovoceError
+from tests.agents.openai_server import ABOUT, EVENTS, JSON, Server
 from tests.support import replied
 from tests.tables import each_row
 
 ASK = Ask("think", (Turn("user", ("2 + 2?",)),), stop=("\n",))
-ABOUT = {"id": "1", "created": 1, "model": "mini"}
-JSON, EVENTS = "application/json", "text/event-stream"
-
-
-class Server:
-    """A local server that sends the same reply whatever it is asked, and records what it was asked."""
-
-    def __init__(self) -> None:
-        self.address = ""
-        self.asked: list[dict[str, Any]] = []
-        self.status, self.headers, self.body = 200, {"Content-Type": JSON}, b""
-        self.again = b""
-
-    def says(self, body: object, kind: str = JSON, status: int = 200, encoding: str = "identity") -> None:
-        self.status, self.headers = status, {"Content-Type": kind, "Content-Encoding": encoding}
-        self.body = body if isinstance(body, bytes) else json.dumps(body).encode()
-
-    def replies(
-        self, message: Mapping[str, object] | str = "Answer: 4", usage: object = None, **choice: object
-    ) -> None:
-        """Send a whole body."""
-        message = {"role": "assistant", **({"content": message} if isinstance(message, str) else message)}
-        choices = [{"index": 0, "message": message, **choice}]
-        self.says({**ABOUT, "object": "chat.completion", "choices": choices, "usage": usage})
-
-    def streams(self, *deltas: Mapping[str, object], done: bool = True, usage: object = None, **end: object) -> None:
-        """Send pieces, and their end if it has a reason."""
-        choices = [{"index": 0, "delta": {"role": "assistant", **delta}} for delta in deltas]
-        chunks: list[Any] = [{"choices": [choice]} for choice in choices]
-        chunks += [{"choices": [{"index": 0, "delta": {}, **end}]}] if end else []
-        chunks += [{"choices": [], "usage": usage}] if usage else []
-        lines = [json.dumps({**ABOUT, "object": "chat.completion.chunk", **chunk}) for chunk in chunks]
-        body = "".join(f"data: {line}\n\n" for line in [*lines, *["[DONE]"] * done])
-        self.says(body.encode(), EVENTS)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    with served() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.address)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-no-key-of-anybody")
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        yield server
-
-
-@contextmanager
-def served() -> Iterator[Server]:
-    state = Server()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            state.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(state.status)
-            for name, value in {**state.headers, "Connection": "close"}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            with suppress(OSError):  # the client has read enough
-                self.wfile.write(state.body)
-                while state.again:
-                    self.wfile.write(state.again)
-
-        def log_message(self, *about: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        state.address = f"http://127.0.0.1:{listening.server_port}/v1"
-        Thread(target=listening.serve_forever, args=(0.01,), daemon=True).start()
-        yield state
-        state.again = b""
-        listening.shutdown()
 
 
 def asked(*, streaming: bool = False, refused: Refused | None = None, ask: Ask = ASK) -> Message:
@@ -368,6 +296,19 @@ def test_an_answer_in_the_field_of_thoughts_alone_is_named(
     assert asked().notes == (note,)
 
 
+@each_row("field, streaming", product(("reasoning_content", "reasoning"), (False, True)))
+def test_a_server_s_field_of_thoughts_is_kept_with_the_message(server: Server, field: str, streaming: bool) -> None:
+    if streaming:
+        deltas = {field: "2 + 2, "}, {field: "so 4"}, {"content": "Answer: "}, {"content": "4"}
+        server.streams(*deltas, finish_reason="stop", usage=usage())
+    else:
+        server.replies({"content": "Answer: 4", field: "2 + 2, so 4"}, usage(), finish_reason="stop")
+
+    message = asked(streaming=streaming)
+
+    assert (message.thoughts, message.text, message.stats) == ("2 + 2, so 4", "Answer: 4", COUNTED)
+
+
 DETAILS = [{"type": "reasoning.text", "text": "2 + 2", "index": 0, "format": "unknown"}]
 
 
@@ -415,9 +356,9 @@ COUNTED = {"tokens_in": 100, "tokens_reused": 40, "tokens_out": 20, "tokens_thou
         *[
             (each, {}, (ABSURD,))
             for each in (
-                usage(cached=101), usage(thought=51), usage(read=-1), usage(written=0.5), usage(read="many"),
-                usage(read=True), usage(written=float("nan")), usage(cached="many"), usage() | {"total_tokens": "all"},
-                usage(read=10**12), "many", usage() | {"prompt_tokens_details": "none"},
+                usage(cached=101), usage(thought=51), usage(read=-1), usage(written=0.5), usage(read=True),
+                usage(written=float("nan")), usage(cached="many"), usage(read=10**12), "many",
+                usage() | {"prompt_tokens_details": "none"},
             )
         ],
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import reduce
 from operator import add
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,11 +26,6 @@ from tests.support import requested, tiny_model
 from tests.thinkers import R1, TEXT, THOUGHTS, harmony, thinker
 
 QUESTION: list[BaseMessage] = [HumanMessage("What is 12 * 8?")]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> PayloadStore:
-    return PayloadStore(tmp_path)
 
 
 def agent(loaded: LoadedModel, store: PayloadStore, protocol: str = "nl", **more: Any) -> HookedChatModel:
@@ -176,7 +170,7 @@ def test_thoughts_leave_room_for_the_beginning_of_the_reply_too(store: PayloadSt
     assert request.longest == context
 
 
-@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden", "kv", "graft"])
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "kv"])
 def test_a_payload_has_the_positions_of_the_text_alone(protocol: str, store: PayloadStore) -> None:
     loaded = thinker()
     more = {"options": {"carry": "reply"}} if protocol == "kv" else {}
@@ -186,8 +180,7 @@ def test_a_payload_has_the_positions_of_the_text_alone(protocol: str, store: Pay
         payload = PayloadRef.from_dict(reply.additional_kwargs["payload"]).load(store)
         n = len(loaded.chat.ids(TEXT))
         assert payload.label.text == TEXT and len(payload) == n
-        if protocol in ("cipher", "sde", "hidden", "kv"):
-            assert payload.positions in (n, n + 1, None)
+        assert payload.positions in (n, n + 1, None)
 
 
 def test_keys_and_values_of_the_prompt_leave_the_thoughts_out(store: PayloadStore) -> None:
@@ -235,7 +228,7 @@ def test_markers_of_no_known_family_can_be_named(store: PayloadStore) -> None:
         _ = agent(loaded, store, thinking=True).loaded
 
 
-@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden", "kv", "graft"])
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "kv"])
 def test_shared_thoughts_are_heard_before_the_message(protocol: str, store: PayloadStore) -> None:
     options = {"carry": "reply"} if protocol == "kv" else {}
     model = agent(thinker(), store, protocol, options=options, share_thoughts=True)
@@ -248,8 +241,7 @@ def test_shared_thoughts_are_heard_before_the_message(protocol: str, store: Payl
 
     assert payload.label.text == THOUGHTS
     n = len(model.loaded.chat.ids(THOUGHTS))
-    latent = {"sde": "deltas", "hidden": "states", "kv": "keys"}.get(protocol)
-    assert payload.label.protocol == (protocol if latent else "nl")
+    assert payload.label.protocol == (protocol if protocol in ("sde", "kv") else "nl")
     if protocol == "kv":
         assert len(payload.tensors["at"]) == n
     assert len(payload) == n and not any(torch.isnan(each).any() for each in payload.tensors.values())
@@ -284,7 +276,7 @@ def test_a_history_is_sent_as_the_template_renders_it(template: str, store: Payl
     )
 
 
-@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+@pytest.mark.parametrize("protocol", ["nl", "cipher"])
 def test_a_reply_behind_its_thoughts_is_what_a_plain_pass_over_all_of_it_gives(
     protocol: str, store: PayloadStore
 ) -> None:

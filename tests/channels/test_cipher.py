@@ -49,8 +49,9 @@ def never(ref: PayloadRef) -> Payload:
 # The one invariant that ties CIPHER to words
 
 
-@pytest.mark.parametrize("family", ["qwen2", "llama", "gpt2", "gemma2"])
-@pytest.mark.parametrize("temperature", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    ("family", "temperature"), [("qwen2", 0.0), ("gemma2", 1e-6), ("bloom", 0.0), ("opt-narrow", 1e-6)]
+)
 def test_cipher_at_temperature_zero_is_greedy_speech_token_by_token(family: str, temperature: float) -> None:
     loaded = tiny_loaded(family)
     words, latent = lower(loaded, NL()), lower(loaded, Cipher(), temperature)
@@ -131,7 +132,7 @@ def test_the_threshold_goes_from_full_cipher_to_greedy(criterion: Partial, every
 
 
 @pytest.mark.parametrize(("criterion", "threshold"), [("entropy", 1.0), ("max", 0.6)])
-@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_a_criterion_and_its_reverse_complement_each_other(
     criterion: Partial, threshold: float, temperature: float
 ) -> None:
@@ -231,24 +232,6 @@ def test_a_hearer_with_a_wider_table_gets_the_means_in_its_own_space(store: Payl
     sizes = [Cipher().heard_bytes(MessageRef(message), each, lambda ref: ref.load(store)) for each in (speaker, hearer)]
     assert sizes == [3 * 32 * 4, 3 * 48 * 4] and payload.carried_bytes == sum(sizes)  # the message has both
     assert len(hearer.engine.run(hear(Cipher(), hearer, store, MessageRef(message))).ids) == 8
-
-
-def test_a_hearer_nobody_expected_reads_the_sparse_form_which_tells_its_mass(store: PayloadStore) -> None:
-    speaker, hearer = tiny_loaded(), tiny_loaded("llama", hidden_size=48)
-    sampling = Sampling(0.3)
-    alone = say(Cipher(), speaker, store, sampling=sampling, max_new=4)
-    expected = say(Cipher(), speaker, store, sampling=sampling, max_new=4, hearers=(hearer,))
-    exact, covered = (
-        payload_of(expected, store).rows(hearer.table.key),
-        payload_of(alone, store).tensors["sparse.covered"],
-    )
-
-    heard = rows_in(hear(Cipher(), hearer, store, MessageRef(alone)))
-
-    assert exact is not None and covered.min() > 0.5
-    # Rows of length at most m, of which the mass 1 - c was left out and the rest scaled up: off by at most 2 (1 - c) m.
-    m = hearer.table.rows.norm(dim=-1).max()
-    assert ((heard - exact).norm(dim=-1) <= 2 * (1 - covered) * m + 1e-5).all()
 
 
 def test_the_sparse_form_is_scaled_up_to_a_whole_mean(store: PayloadStore) -> None:

@@ -27,11 +27,16 @@ from tests.support import prompt_ids, request_of
 TRACES = "golden/traces"
 NAMES = sorted(path.stem for path in (SHARED / TRACES).glob("*.json") if path.stem != "forward")
 METHODS = {name: name.replace("quirk.", "").split(".")[1] for name in NAMES}
+ENDS = {"eos": "stop", "length": "length"}
 Json = dict[str, Any]  # Any: a trace as it comes
 
 
 def of_method(*methods: str) -> list[str]:
     return [name for name in NAMES if METHODS[name] in methods] or ["absent"]
+
+
+def close(found: torch.Tensor, expected: torch.Tensor, within: float = 2e-4) -> None:
+    torch.testing.assert_close(found, expected, atol=within, rtol=1e-5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +140,13 @@ def test_the_model_is_read_as_the_authors_read_it(replays: dict[str, Replay], na
 
 
 @every_token
-def test_the_prompt_has_exactly_the_recorded_ids(replays: dict[str, Replay], name: str) -> None:
+def test_prompts_and_replies_have_exactly_the_recorded_ids_and_ends(replays: dict[str, Replay], name: str) -> None:
     for call in replays[name].calls:
         assert call.prompt_ids == call.trace["input_ids"]
         assert call.request.length == len(call.trace["input_ids"])  # so nothing else is in it
+        raw = [id for id in call.trace["raw_generated_ids"] if id not in replays[name].loaded.stop_ids]
+        assert list(call.reply.ids) == call.trace.get("output_ids", raw)
+        assert call.reply.finish == ENDS[call.trace["stop"]]
 
 
 @every_nl
@@ -169,15 +177,6 @@ def test_prompt_and_reply_together_are_the_recorded_history(replays: dict[str, R
         assert prompt + text(call.reply.ids) + "<|im_end|>\n" == history
 
 
-@every_token
-def test_every_reply_has_the_recorded_ids_and_end(replays: dict[str, Replay], name: str) -> None:
-    for call in replays[name].calls:
-        raw = [id for id in call.trace["raw_generated_ids"] if id not in replays[name].loaded.stop_ids]
-
-        assert list(call.reply.ids) == call.trace.get("output_ids", raw)
-        assert call.reply.finish == {"eos": "stop", "length": "length"}[call.trace["stop"]]
-
-
 @every_sde
 def test_the_token_that_sde_drops_is_the_one_that_would_come_next(replays: dict[str, Replay], name: str) -> None:
     engine = replays[name].loaded.engine
@@ -196,15 +195,10 @@ def test_states_are_added_exactly_where_the_reference_adds_them(replays: dict[st
 
         assert [list(each) for each in ranges] == call.trace.get("edit_position_ranges", [])
         assert {edit.layer for edit in call.request.edits} <= set(call.trace["edit_layer_idx"])
-
-
-@every_sde
-def test_the_added_rows_are_the_recorded_ones(replays: dict[str, Replay], name: str) -> None:
     (layer,) = replays[name].trace["edit_layer_idx"]
     for call, rows in replays[name].with_tensor(f"edit.L{layer}"):
         added = torch.cat([edit.delta for edit in call.request.edits] or [torch.zeros(0, rows.shape[1])])
-
-        torch.testing.assert_close(added, rows, atol=2e-4, rtol=1e-5)
+        close(added, rows)
 
 
 @every_sde
@@ -216,29 +210,22 @@ def test_the_added_rows_come_from_the_recorded_calls(replays: dict[str, Replay],
         assert len(call.request.edits) == len(sources)
         for edit, source in zip(call.request.edits, sources, strict=True):
             rows = deltas[source["from_call"]][source["row_start"] : source["row_end"]]
-            torch.testing.assert_close(edit.delta, rows, atol=2e-4, rtol=1e-5)
+            close(edit.delta, rows)
 
 
 @every_sde
-def test_saved_states_and_their_number_are_the_recorded_ones(replays: dict[str, Replay], name: str) -> None:
+def test_saved_states_their_number_and_deltas_are_the_recorded_ones(replays: dict[str, Replay], name: str) -> None:
     (layer,) = replays[name].trace["edit_layer_idx"]
-    saved = list(replays[name].with_tensor(f"saved.L{layer}"))
+    saved, spoken = (list(replays[name].with_tensor(f"{kind}.L{layer}")) for kind in ("saved", "delta"))
 
     assert len(saved) == len(replays[name].calls)
     for call, states in saved:
         assert len(call.reply.states[layer]) == call.trace["n_forward"]
-        torch.testing.assert_close(call.reply.states[layer], states, atol=2e-4, rtol=1e-5)
-
-
-@every_sde
-def test_the_payload_carries_the_recorded_deltas(replays: dict[str, Replay], name: str) -> None:
-    (layer,) = replays[name].trace["edit_layer_idx"]
-    spoken = list(replays[name].with_tensor(f"delta.L{layer}"))
-
+        close(call.reply.states[layer], states)
     assert len(spoken) == sum(bool(call.reply.ids) for call in replays[name].calls)
     for call, delta in spoken:
         assert call.payload.states is not None
-        torch.testing.assert_close(call.payload.states, delta[None], atol=2e-4, rtol=1e-5)
+        close(call.payload.states, delta[None])
 
 
 @every_sde
@@ -252,9 +239,8 @@ def test_the_first_token_has_the_recorded_distribution(replays: dict[str, Replay
         top = expected.topk(8)
         assert reply.stats is not None
         assert reply.stats.top_ids[0].tolist() == top.indices.tolist()
-        torch.testing.assert_close(reply.stats.top_logprobs[0], top.values, atol=1e-3, rtol=1e-5)
-        entropy = -(expected.exp() * expected).sum()
-        torch.testing.assert_close(reply.stats.entropy[0], entropy, atol=1e-3, rtol=1e-5)
+        close(reply.stats.top_logprobs[0], top.values, 1e-3)
+        close(reply.stats.entropy[0], -(expected.exp() * expected).sum(), 1e-3)
 
 
 @every_sde
@@ -289,24 +275,16 @@ def embedded(request: Request, loaded: LoadedModel) -> torch.Tensor:
 
 @every_cipher
 def test_the_prompt_has_the_recorded_embeddings(replays: dict[str, Replay], name: str) -> None:
+    for call, rows in replays[name].with_tensor("in_embs"):
+        close(embedded(call.request, replays[name].loaded), rows)
     for call in replays[name].calls:
         expected = torch.cat([rows_of(segment, replays[name]) for segment in call.trace["segments"]])
         found = embedded(call.request, replays[name].loaded)
 
         assert len(found) == call.trace["n_input"]
         # The messages in it are our own rows, so they differ by what the calls before amplified.
-        torch.testing.assert_close(found, expected, atol=2e-4, rtol=1e-5)
+        close(found, expected)
 
-
-@every_cipher
-def test_input_rows_recorded_as_a_whole_are_met(replays: dict[str, Replay], name: str) -> None:
-    for call, rows in replays[name].with_tensor("in_embs"):
-        torch.testing.assert_close(embedded(call.request, replays[name].loaded), rows, atol=2e-4, rtol=1e-5)
-
-
-@every_cipher
-def test_wording_and_messages_stand_where_they_stood(replays: dict[str, Replay], name: str) -> None:
-    for call in replays[name].calls:
         words = [id for segment in call.trace["segments"] for id in segment.get("ids", [])]
         latent = sum(len(piece) for piece in call.request.prompt if not isinstance(piece, Ids))
         recorded = sum(segment.get("row_end", 0) - segment.get("row_start", 0) for segment in call.trace["segments"])
@@ -336,7 +314,7 @@ def test_nearest_tokens_most_probable_tokens_and_ends_are_the_recorded_ones(
         assert list(call.reply.ids) == call.trace["nearest_ids"]
         assert len(call.reply.ids) == call.trace["n_output"]
         assert call.payload.tensors["top_ids"][:, 0].tolist() == call.trace["argmax_ids"]
-        assert call.reply.finish == {"eos": "stop", "length": "length"}[call.trace["stop"]]
+        assert call.reply.finish == ENDS[call.trace["stop"]]
 
 
 @pytest.fixture(scope="module")
@@ -356,7 +334,7 @@ def test_a_plain_forward_pass_has_the_recorded_logits(forward: tuple[Json, dict[
     assert reply.stats is not None
     logprobs = torch.empty(len(loaded.table)).scatter_(0, reply.stats.top_ids[0], reply.stats.top_logprobs[0])
     expected = tensors["qwen2-tiny.last_logits"].log_softmax(-1)
-    torch.testing.assert_close(logprobs, expected, atol=1e-3, rtol=1e-5)
+    close(logprobs, expected, 1e-3)
 
 
 def test_the_outputs_of_all_layers_are_the_recorded_ones(forward: tuple[Json, dict[str, torch.Tensor]]) -> None:
@@ -369,6 +347,6 @@ def test_the_outputs_of_all_layers_are_the_recorded_ones(forward: tuple[Json, di
 
     for layer in layers:
         expected = tensors["qwen2-tiny.layer_outputs"][layer, -1]
-        torch.testing.assert_close(plain.states[layer][0], expected, atol=2e-4, rtol=1e-5)
+        close(plain.states[layer][0], expected)
     expected = tensors["qwen2-tiny.hidden_states"][-1, -1]
-    torch.testing.assert_close(normed.states[layers[-1]][0], expected, atol=2e-4, rtol=1e-5)
+    close(normed.states[layers[-1]][0], expected)

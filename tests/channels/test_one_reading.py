@@ -67,16 +67,15 @@ def read(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return keys, values, torch.cat(found.hidden_states)
 
 
-@pytest.mark.parametrize("heard", [False, True], ids=["first", "after another"])
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "options", "heard"),
     [
-        ("kv", {}),
-        ("kv", {"layers": (2,)}),
-        ("thoughts", {"latent_steps": STEPS}),
-        ("thoughts", {"latent_steps": STEPS, "realign": True, "layers": (1, 3)}),
+        ("kv", {}, False),
+        ("kv", {"layers": (2,)}, True),
+        ("thoughts", {"latent_steps": STEPS}, True),
+        ("thoughts", {"latent_steps": STEPS, "realign": True, "layers": (1, 3)}, False),
     ],
-    ids=["kv", "kv of a layer", "thoughts", "realigned thoughts of layers"],
+    ids=["kv", "kv of a layer after another", "thoughts after others", "realigned thoughts of layers"],
 )
 def test_keys_and_values_are_those_of_one_reading(
     name: str, options: dict[str, Any], heard: bool, store: PayloadStore

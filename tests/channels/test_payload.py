@@ -69,12 +69,7 @@ def test_equal_payloads_have_equal_bytes_however_often_they_are_saved() -> None:
     assert {payload().to_bytes() for _ in range(20)} == {again.to_bytes()}
 
 
-@each_row("share", [0.0, 0.001, 0.01, 0.3, 0.5, 0.9, 0.999])
-def test_a_cut_file_is_no_payload(share: float) -> None:
-    data = payload().to_bytes()
-
-    with pytest.raises(PayloadError, match="not a payload file"):
-        Payload.from_bytes(data[: int(share * len(data))])
+NAMES = ("protocol", "text", "model", "weights", "vocabulary")
 
 
 def saved(label: object) -> bytes:
@@ -85,13 +80,14 @@ def saved(label: object) -> bytes:
 @each_row(
     "data",
     [
+        *(payload().to_bytes()[: int(share * len(payload().to_bytes()))] for share in (0.0, 0.001, 0.01, 0.5, 0.999)),
         b"not safetensors at all",
         b"\xff" * 64,
         bytes(safetensors.torch.save({"ids": torch.arange(3)})),
         saved("no json"),
         saved([1, 2]),
         saved({"format": FORMAT}),
-        saved({"format": FORMAT, "layers": [], "protocol": "nl", "text": "", "model": "", "weights": "", "more": 1}),
+        saved({"format": FORMAT, "layers": [], **dict.fromkeys(NAMES[:-1], ""), "more": 1}),
     ],
 )
 def test_another_file_is_no_payload(data: bytes) -> None:
@@ -108,17 +104,7 @@ NESTED = "[" * 200_000 + "]" * 200_000
         len(NESTED).to_bytes(8, "little") + NESTED.encode(),
         saved('{"format":' + NESTED + "}"),
         saved('{"format":1,"protocol":' + NESTED + "}"),
-        saved(
-            {
-                "format": FORMAT,
-                "layers": [0.5],
-                "protocol": "nl",
-                "text": "",
-                "model": "",
-                "weights": "",
-                "vocabulary": "",
-            }
-        ),
+        saved({"format": FORMAT, **dict.fromkeys(NAMES, ""), "layers": [0.5]}),
     ],
 )
 def test_a_label_of_anything_is_refused_in_one_short_line(data: bytes) -> None:
@@ -145,11 +131,7 @@ LONG = torch.long
 @each_row(
     ("label", "tensors", "complaint"),
     [
-        (
-            LABEL,
-            {"states": torch.ones(3, 3, 8)},
-            r"the shape of states is \(3, 3, 8\); expected \(layers, kept, \*\) with",
-        ),
+        (LABEL, {"states": torch.ones(3, 3, 8)}, r"the shape of states is \(3, 3, 8\); expected \(layers, kept, \*\)"),
         (LABEL, {"states": torch.ones(2, 4, 8)}, "expected .*layers = 2, kept = 3"),
         (LABEL, {"states": torch.ones(2, 3)}, "the shape of states"),
         (LABEL, {"states": torch.ones(2, 3, 8, dtype=torch.int8)}, "the type of states is torch.int8; expected real"),
@@ -162,20 +144,12 @@ LONG = torch.long
         (LABEL, {"spans": torch.tensor([[1, 0]] * 3)}, "a span is backwards"),
         (LABEL, {"entropy": torch.ones(4)}, r"the shape of entropy is \(4,\); expected \(n\) with n = 3"),
         (LABEL, {"entropy": torch.tensor([1.0, torch.nan, 1.0])}, "a value of entropy is NaN"),
-        (
-            LABEL,
-            {"sparse.ids": torch.ones(3, 2, dtype=LONG)},
-            "sparse.weights is missing; expected sparse.ids, sparse.w",
-        ),
+        (LABEL, {"sparse.ids": torch.ones(3, 2, dtype=LONG)}, "sparse.weights is missing; expected sparse.ids, "),
         (LABEL, {**ROWS, "kept": torch.tensor([0, 3])}, "a value of kept is 3; expected 0 to 2"),
         (LABEL, {**ROWS, "kept": torch.tensor([2, 0])}, "the order of kept is another; expected ascending places"),
         (LABEL, {**ROWS, "kept": torch.tensor([0, 0])}, "the order of kept is another; expected ascending places"),
         (LABEL, {**ROWS, "rows.t": torch.ones(3, 8)}, r"the shape of rows.t is \(3, 8\); expected \(kept, \*\)"),
-        (
-            LABEL,
-            {**ROWS, "rows.t": torch.ones(2, 8).char(), "rows.t.scale": torch.ones(3)},
-            "the shape of rows.t.scale",
-        ),
+        (LABEL, {**ROWS, "rows.t": torch.ones(2, 8).char(), "rows.t.scale": torch.ones(3)}, "shape of rows.t.scale"),
         (LABEL, {"state": torch.ones(2, 8)}, "the shape of state is"),
         (replace(LABEL, layers=(0, 1)), {**KEYS, "at": torch.arange(4)}, r"the shape of keys is"),
         (replace(LABEL, layers=(0, 1)), {**KEYS, "masked": torch.ones(2, 5).long()}, "layers of masked is 2"),
@@ -183,11 +157,7 @@ LONG = torch.long
         (replace(LABEL, layers=(0, 1)), {**KEYS, "masked": torch.full((3, 5), 2)}, "a value of masked is 2"),
         (replace(LABEL, layers=(0, 1)), {**KEYS, "at": torch.full((5,), -1)}, "a value of at is -1; expected 0 to"),
         (replace(LABEL, layers=(0, 1)), {**KEYS, "values": torch.ones(2, 4, 5, 9)}, "the shape of values is"),
-        (
-            replace(LABEL, layers=(0, 3)),
-            KEYS,
-            r"the list of layers of keys is \[0, 3\]; expected layer 0 among .* of 3",
-        ),
+        (replace(LABEL, layers=(0, 3)), KEYS, r"list of layers of keys is \[0, 3\]; expected layer 0 among .* of 3"),
         (replace(LABEL, layers=(1, 2)), KEYS, "the list of layers of keys"),
     ],
 )

@@ -23,7 +23,7 @@ from tests.support import hear, payload_of, prompt_ids, say, tiny_loaded
 
 LOADED = tiny_loaded(num_hidden_layers=3)
 WARM = Sampling(1.0, seed=3)
-KINDS = (Cipher, SDE, Hidden)
+KINDS = (Cipher, SDE)
 
 
 def under(kind: type[Protocol], probe: Probe) -> Protocol:

@@ -12,7 +12,10 @@ import torch
 from torch import nn
 
 from sottovoce.models import Engine, Feed, Ids, LoadedModel, Reply, Request, Rows, assemble
-from sottovoce.models.engine.cache import PrefixCache
+from sottovoce.models.engine.cache import PrefixCache, chain
+from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.request import position_keys
+from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface.layers import hooked
 from tests.support import HIDDEN, VOCABULARY, close, ids, prompt_ids, request, tiny_model, tiny_tokenizer
 
@@ -58,9 +61,28 @@ def words(n: int, seed: int = 0) -> Ids:
     return Ids(tuple(torch.randint(3, 290, (n,), generator=generator).tolist()))
 
 
+def fails(_logits: Matrix, _p: Matrix) -> Matrix:
+    """Raise, where weights are asked of a caller's own function."""
+    raise ZeroDivisionError("of a caller's own weights")
+
+
 def spoiled(*before: Ids, n: int = 2) -> Request:
     """A request that no model reads to the end: rows that are no numbers."""
     return request((*(before or (Ids(ids("Hi")),)), Rows(torch.full((n, HIDDEN), torch.nan))))
+
+
+def finish(loop: Loop, loaded: LoadedModel, requests: Iterable[Request]) -> tuple[list[Reply], list[list[str]]]:
+    """The replies of a loop that runs in this thread, and the texts that were streamed."""
+    sequences, streamed = list[Sequence](), list[list[str]]()
+    for each in requests:
+        texts, keys = list[str](), position_keys(each, loaded.table.rows.dtype)
+        blocks, grammar = chain(keys[:-1], 1), loaded.engine.check(each)
+        sequences.append(Sequence(each, loaded.tokenizer, keys, blocks, grammar, texts.append))
+        streamed.append(texts)
+    loop.scheduler.waiting.extend(sequences)
+    while loop.scheduler.busy:
+        loop.step()
+    return [each.future.result(LIMIT) for each in sequences], streamed
 
 
 def slots(columns: int, rows: int = 1) -> int:

@@ -9,7 +9,7 @@ import torch
 from transformers import DynamicCache
 
 from sottovoce.core.any_types import Untyped
-from sottovoce.core.errors import ContextOverflow, EngineError, ModelError, UsageError
+from sottovoce.core.errors import ContextOverflow, EngineError, UsageError
 from sottovoce.models import (
     Cached,
     Ids,
@@ -23,7 +23,6 @@ from sottovoce.models import (
     Thinking,
     assemble,
 )
-from sottovoce.models.engine.request import Origin
 from sottovoce.models.engine.runner import next_thoughts
 from sottovoce.models.huggingface.family import cache_argument
 from tests.models.support import fresh, reads_as_plain, together, words
@@ -67,25 +66,20 @@ def alike(found: Reply, expected: Reply, within: float = 1e-4) -> bool:
 
 
 @pytest.mark.parametrize("family", [*ROTARY, *OTHERS])
-def test_one_sender_in_front_is_one_sequence_of_both_prompts(family: str) -> None:
-    loaded = of(family)
-    found = loaded.engine.run(asked(piece(read(loaded, A)), Q))
+def test_one_sender_in_front_is_one_sequence_of_both_prompts_and_its_keys_can_be_moved(family: str) -> None:
+    loaded, lead = of(family), Ids(tuple(range(3, 14)))
+    cache = read(loaded, A)
+    found = loaded.engine.run(asked(piece(cache), Q))
     whole = asked(A, Q)
     expected = loaded.engine.run(whole)
     assert alike(found, expected)
     assert reads_as_plain(loaded, whole, found)
     assert (found.usage.prompt, found.usage.reused) == (14, 9)
-
-
-@pytest.mark.parametrize("family", [*ROTARY, *OTHERS])
-def test_moved_keys_are_those_that_a_token_has_there(family: str) -> None:
-    loaded, lead = of(family), Ids(tuple(range(3, 14)))
-    alone = read(loaded, A).keys
-    turned = loaded.network.rotary.turn(alone, range(len(alone)), torch.full((9,), 11))
+    turned = loaded.network.rotary.turn(cache.keys, range(len(cache.keys)), torch.full((9,), 11))
     # The first layer's keys depend on token and position alone.
     assert close(turned[0], read(loaded, lead, A).keys[0][:, 11:], 1e-5)
-    back = loaded.network.rotary.turn(turned, range(len(alone)), torch.full((9,), -11))
-    assert close(back, alone, 1e-5)
+    back = loaded.network.rotary.turn(turned, range(len(cache.keys)), torch.full((9,), -11))
+    assert close(back, cache.keys, 1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -258,39 +252,6 @@ def test_thoughts_are_found_again_by_a_prompt_that_continues_them() -> None:
     assert said.thoughts is not None
     longer = loaded.engine.run(asked(A, Rows(said.thoughts), Ids(said.ids), Q))
     assert longer.usage.reused == 9 + 2 + 2  # the last token was not read
-
-
-@pytest.mark.parametrize(("origin", "at"), [("thoughts", [9, 10]), ("words", [11, 12, 13])])
-def test_keys_of_latent_steps_and_of_the_words_behind_them_are_those_of_one_prompt(
-    origin: Origin, at: list[int]
-) -> None:
-    loaded = fresh("llama")  # nobody wrote there before
-    request = replace(asked(A, max_new=3), thinking=Thinking(2, 1.0), record=Record(cache=(origin,)))
-    said = loaded.engine.run(request)
-    assert said.cache is not None and said.thoughts is not None
-    whole = read(loaded, A, Rows(said.thoughts), Ids(said.ids))
-    assert (said.cache.at.tolist(), said.cache.origins) == (at, (origin,))
-    assert close(said.cache.keys, whole.keys[:, :, at], 1e-4)
-
-
-def test_without_steps_the_cache_is_handed_over() -> None:
-    loaded = fresh("llama")
-    silent = Request((A,), SILENT, thinking=Thinking(0, 1.0), record=Record(cache=("prompt", "thoughts")))
-    found = loaded.engine.run(silent)
-    assert found.cache is not None and found.cache.at.tolist() == [*range(9)] and found.thoughts is None
-
-
-def test_received_positions_are_told_from_own_ones() -> None:
-    loaded = fresh("llama")
-    handed = piece(read(loaded, A))
-    assert read(loaded, handed, Q).at.tolist() == [*range(9, 14)]
-    assert read(loaded, handed, Q, origins=("received", "prompt")).at.tolist() == [*range(14)]
-
-
-@pytest.mark.parametrize("family", ["gpt2", "opt", "bloom", "mpt"])
-def test_keys_without_rotations_cannot_be_moved(family: str) -> None:
-    with pytest.raises(ModelError, match=r"does not turn its keys|keys without positions"):
-        _ = tiny_loaded(family).network.rotary
 
 
 def test_requests_that_do_not_fit_are_refused_in_one_line() -> None:

@@ -63,101 +63,73 @@ def test_a_chat_without_holes_has_the_ids_of_transformers() -> None:
 @pytest.mark.parametrize(
     ("parts", "pieces"),
     [
-        (("Say ", 0, "."), ["<|im_start|>user\nSay ", 0, ".<|im_end|>\n<|im_start|>assistant\n"]),
-        ((0, " first"), ["<|im_start|>user\n", 0, " first<|im_end|>\n<|im_start|>assistant\n"]),
-        (("last ", 0), ["<|im_start|>user\nlast ", 0, "<|im_end|>\n<|im_start|>assistant\n"]),
-        ((0,), ["<|im_start|>user\n", 0, "<|im_end|>\n<|im_start|>assistant\n"]),
-        ((0, 1), ["<|im_start|>user\n", 0, 1, "<|im_end|>\n<|im_start|>assistant\n"]),
-        (
-            (12, "\n", 3, "and", 12),  # in any order, and more than once
-            ["<|im_start|>user\n", 12, "\n", 3, "and", 12, "<|im_end|>\n<|im_start|>assistant\n"],
-        ),
-        (("One", " two"), ["<|im_start|>user\nOne", " two<|im_end|>\n<|im_start|>assistant\n"]),
-        (("", 0, ""), ["<|im_start|>user\n", 0, "<|im_end|>\n<|im_start|>assistant\n"]),
-        ((), ["<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n"]),
+        (("Say ", 0, "."), ["(Say ", 0, ".)"]),
+        ((0, " first"), ["(", 0, " first)"]),
+        (("last ", 0), ["(last ", 0, ")"]),
+        ((0, 1), ["(", 0, 1, ")"]),
+        ((12, "\n", 3, "and", 12), ["(", 12, "\n", 3, "and", 12, ")"]),  # in any order, and more than once
+        (("One", " two"), ["(One", " two)"]),
+        (("", 0, ""), ["(", 0, ")"]),
+        ((), ["()"]),
     ],
 )
 def test_holes_and_seams_cut_the_wording(parts: tuple[str | int, ...], pieces: list[str | int]) -> None:
-    assert shown(CHAT, user(*parts)) == pieces
+    start, end = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
+    written = [each if isinstance(each, int) else each.replace("(", start).replace(")", end) for each in pieces]
+
+    assert shown(CHAT, user(*parts)) == written
 
 
 @pytest.mark.parametrize(
-    ("template", "pieces"),
+    ("template", "written"),
     [
         (
             chats.LLAMA_3,
-            [
-                "<|endoftext|><|im_start|>system<|im_end|>\n\nBe brief.<|im_end|><|im_start|>user<|im_end|>\n\nWhy",
-                0,
-                "<|im_end|><|im_start|>assistant<|im_end|>\n\n",
-            ],
+            "<|endoftext|><|im_start|>system<|im_end|>\n\nBe brief.<|im_end|><|im_start|>user<|im_end|>\n\nWhy"
+            "#<|im_end|><|im_start|>assistant<|im_end|>\n\n",
         ),
-        (chats.LLAMA_2, ["<|endoftext|>[INST] <<SYS>>Be brief.<</SYS>> Why", 0, " [/INST]"]),
-        (chats.MISTRAL, ["<|endoftext|>[INST] Be brief.\n\nWhy", 0, " [/INST]"]),
-        (chats.GEMMA, ["<|endoftext|><|im_start|>user\nBe brief.\n\nWhy", 0, "<|im_end|>\n<|im_start|>model\n"]),
-        (chats.PHI_3, ["<|im_start|>user\nBe brief.\n\nWhy", 0, "<|im_end|>\n<|im_start|>assistant\n"]),
+        (chats.LLAMA_2, "<|endoftext|>[INST] <<SYS>>Be brief.<</SYS>> Why# [/INST]"),
+        (chats.MISTRAL, "<|endoftext|>[INST] Be brief.\n\nWhy# [/INST]"),
+        (chats.GEMMA, "<|endoftext|><|im_start|>user\nBe brief.\n\nWhy#<|im_end|>\n<|im_start|>model\n"),
+        (chats.PHI_3, "<|im_start|>user\nBe brief.\n\nWhy#<|im_end|>\n<|im_start|>assistant\n"),
         (
             chats.QWEN_2,
-            [
-                "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhy",
-                0,
-                "<|im_end|>\n<|im_start|>assistant\n",
-            ],
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhy#<|im_end|>\n<|im_start|>assistant\n",
         ),
-        (None, ["System: Be brief.\n\nUser: Why", 0, "\n\nAssistant:"]),
+        (None, "System: Be brief.\n\nUser: Why#\n\nAssistant:"),
     ],
     ids=["accepted", "accepted in the user's", "refused", "refused too", "left out", "in place of its own", "none"],
 )
-def test_a_system_turn_reaches_every_model(template: str | None, pieces: list[str | int]) -> None:
-    assert shown(chat(template), system("Be brief."), user("Why", 0)) == pieces
+def test_a_system_turn_reaches_every_model(template: str | None, written: str) -> None:
+    before, after = written.split("#")
+
+    assert shown(chat(template), system("Be brief."), user("Why", 0)) == [before, 0, after]
 
 
-@pytest.mark.parametrize(
-    ("template", "joined"),
-    [
-        (chats.MISTRAL, ["<|endoftext|>[INST] A", 0, "\n\n", 1, "B [/INST]C\n\n", 2, "<|im_end|>[INST] D [/INST]"]),
-        (
-            chats.GEMMA,
-            [
-                "<|endoftext|><|im_start|>user\nA",
-                0,
-                "\n\n",
-                1,
-                "B<|im_end|>\n<|im_start|>model\nC\n\n",
-                2,
-                "<|im_end|>\n<|im_start|>user\nD<|im_end|>\n<|im_start|>model\n",
-            ],
-        ),
-    ],
-)
-def test_a_template_with_strict_alternation_reads_neighbours_as_one_turn(
-    template: str, joined: list[str | int]
-) -> None:
+def test_a_template_with_strict_alternation_reads_neighbours_as_one_turn() -> None:
     turns = [user("A", 0), user(1, "B"), assistant("C"), assistant(2), user("D")]
 
-    assert shown(chat(template), *turns) == joined
+    joined = ["<|endoftext|>[INST] A", 0, "\n\n", 1, "B [/INST]C\n\n", 2, "<|im_end|>[INST] D [/INST]"]
+    assert shown(chat(chats.MISTRAL), *turns) == joined
 
 
 # The first token
 
 
-@pytest.mark.parametrize("adds", [True, False], ids=["tokenizer adds it", "tokenizer adds none"])
-@pytest.mark.parametrize("template", [chats.LLAMA_3, chats.MISTRAL, chats.GEMMA, chats.DEEPSEEK])
-def test_a_first_token_that_the_template_writes_is_not_doubled(template: str, adds: bool) -> None:
+either = pytest.mark.parametrize("adds", [True, False], ids=["tokenizer adds it", "tokenizer adds none"])
+WRITES_FIRST = (chats.LLAMA_3, chats.MISTRAL, chats.GEMMA, chats.DEEPSEEK)
+
+
+@either
+@pytest.mark.parametrize("template", [*WRITES_FIRST, CHATML, chats.PHI_3, chats.QWEN_3])
+def test_a_first_token_stands_once_where_the_template_writes_it_and_nowhere_else(template: str, adds: bool) -> None:
     first, *_ = chat(template, adds=adds).encode([user("Why?")])
 
-    assert isinstance(first, tuple) and first[0] == 0 and first.count(0) == 1
+    assert isinstance(first, tuple)
+    assert [at for at, id in enumerate(first) if id == 0] == ([0] if template in WRITES_FIRST else [])
 
 
-@pytest.mark.parametrize("adds", [True, False], ids=["tokenizer adds it", "tokenizer adds none"])
-@pytest.mark.parametrize("template", [CHATML, chats.PHI_3, chats.QWEN_3])
-def test_a_template_that_writes_no_first_token_is_followed(template: str, adds: bool) -> None:
-    first, *_ = chat(template, adds=adds).encode([user("Why?")])
-
-    assert isinstance(first, tuple) and 0 not in first
-
-
-@pytest.mark.parametrize("adds", [True, False], ids=["tokenizer adds it", "tokenizer adds none"])
+@either
 def test_without_template_the_first_token_is_the_tokenizers_own(adds: bool) -> None:
     pieces = chat(None, adds=adds).encode([user("Why?", 0, "<|endoftext|>")])
     expected = chats.tokenizer_with(None, adds=adds)("User: Why?").input_ids

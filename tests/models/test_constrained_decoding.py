@@ -22,20 +22,7 @@ OBJECT = Form.of_object(*NAMES)
 NUMBER = Form(pattern=r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?")
 COLOURS = Form(choices=("red", "blue", "not known", "no"))
 AFTER = replace(COLOURS, after="Answer:")
-PARTS = Form(
-    {
-        "type": "object",
-        "properties": {
-            "of": {"enum": ["a", "b"]},
-            "n": {"type": "integer"},
-            "words": {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 3},
-            "in": {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]},
-        },
-        "required": ["of", "n", "words", "in"],
-        "additionalProperties": False,
-    }
-)
-FAMILIES = ["qwen2", "gpt2", "gemma3_text", "bloom", "opt"]
+FAMILIES = ["qwen2", "gemma3_text", "opt"]
 WARM = [Sampling(1.0, seed=seed) for seed in range(4)]
 RECORD = Record(layers=(1,), stats=True, top=2, sparse=3)
 STOP = (0, 2)
@@ -64,22 +51,13 @@ def test_any_model_writes_an_object_with_its_fields_in_any_number_of_tokens(fami
         assert len(reply.ids) <= n
 
 
-def test_fields_of_all_kinds_are_valid_and_take_unknown() -> None:
-    for seed in range(3):
-        found = json.loads(said(ask(PARTS, 60, sampling=Sampling(1.0, seed=seed))))
-
-        assert found["of"] in ("a", "b", UNKNOWN)
-        assert isinstance(found["n"], int) or found["n"] == UNKNOWN
-        assert len(found["words"]) in (2, 3) and list(found["in"]) == ["x"]
-
-
 @pytest.mark.parametrize("form", [COLOURS, AFTER, NUMBER, replace(NUMBER, after="Answer:")])
 @pytest.mark.parametrize("feed", [Feed(), MEAN])
 @pytest.mark.parametrize("n", some([22, 60], 22))
 def test_a_choice_or_a_number_stands_alone_or_behind_its_marker(form: Form, feed: Feed, n: int) -> None:
     allowed = [re.escape(choice) for choice in form.choices] or [form.pattern or ""]
     expected = re.compile(f"(?:{'|'.join([*allowed, UNKNOWN])})")
-    for sampling in (Sampling(), *WARM[:2]):
+    for sampling in (Sampling(), WARM[0]):
         reply = ask(form, n, feed=feed, sampling=sampling)
 
         answer = said(reply)
@@ -158,15 +136,14 @@ def test_a_form_that_is_not_forced_holds_only_a_line_that_the_model_begins(feed:
 
 
 def test_recorded_tensors_have_one_entry_a_token() -> None:
-    for feed in (Feed(), MEAN):
-        for form in (OBJECT, AFTER, NUMBER):
-            reply = ask(form, 70, feed=feed, sampling=WARM[0], record=RECORD)
+    for feed, form in ((Feed(), OBJECT), (MEAN, AFTER), (MEAN, NUMBER)):
+        reply = ask(form, 60, feed=feed, sampling=WARM[0], record=RECORD)
 
-            n = len(reply.ids)
-            assert reply.stats is not None and len(reply.stats.logprob) == n
-            assert reply.states[1].shape[0] == n + 1
-            assert all(len(rows) == n for rows in reply.rows.values())
-            assert reply.sparse is None or len(reply.sparse.covered) == n
+        n = len(reply.ids)
+        assert reply.stats is not None and len(reply.stats.logprob) == n
+        assert reply.states[1].shape[0] == n + 1
+        assert all(len(rows) == n for rows in reply.rows.values())
+        assert reply.sparse is None or len(reply.sparse.covered) == n
 
 
 def test_statistics_are_those_of_the_raw_logits() -> None:
@@ -234,9 +211,10 @@ def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
 def test_exact_replies_are_equal_to_the_bit_whatever_runs_beside() -> None:
     loaded = tiny_loaded()
     engine = loaded.engine.twin(exact=True)
-    alone = [engine.run(each) for each in mixed(58)]
+    asked = mixed(58)[:4]
+    alone = [engine.run(each) for each in asked]
 
-    together = engine.run_all(mixed(58))
+    together = engine.run_all(asked)
 
     for found, expected in zip(together, alone, strict=True):
         assert found.ids == expected.ids
@@ -284,7 +262,7 @@ def test_a_continued_conversation_reuses_what_was_guided() -> None:
 
 @pytest.mark.parametrize("form", [OBJECT, AFTER, NUMBER, COLOURS])
 def test_what_was_shown_is_never_taken_back(form: Form) -> None:
-    for sampling in WARM[:2]:
+    for sampling in WARM[:1]:
         shown: list[str] = []
         asked = request(stop=Stop(60, STOP), form=form, sampling=sampling)
 

@@ -13,8 +13,7 @@ from transformers import MambaConfig, MambaForCausalLM, PreTrainedTokenizerFast,
 from sottovoce.models.doctor import Finding, diagnose, examine
 from sottovoce.models.load import ONE_BY_ONE
 from tests.support import FAMILIES, LIMITED, SHAPES, tiny_model, tiny_tokenizer
-
-FIVE = ("llama", "gemma2", "gpt2", "bloom", "opt-narrow")  # the others are slow
+from tests.tables import some
 
 
 @pytest.fixture(autouse=True)
@@ -31,9 +30,7 @@ OTHERWISE = ("bloom", "falcon-alibi", "gpt2", "mpt", "opt", "opt-narrow")
 """Families whose keys are not rotated by their positions."""
 
 
-@pytest.mark.parametrize(
-    "family", [*FIVE, *(pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES if each not in FIVE)]
-)
+@pytest.mark.parametrize("family", some(FAMILIES, "llama", "gemma2", "opt-narrow"))
 def test_a_sound_model_of_any_family_passes_every_check(family: str) -> None:
     found = findings(family=family)
 

@@ -15,20 +15,17 @@ import pytest
 import torch
 
 from sottovoce.core.errors import ContextOverflow, EngineError, UsageError
-from sottovoce.models import Edit, Engine, Feed, Ids, Record, Request, Rows, Sampling, Stop, assemble
-from tests.models.support import LIMIT, busy
+from sottovoce.models import Edit, Engine, Feed, Ids, Record, Request, Sampling, Stop
+from tests.models.support import LIMIT, busy, fails, fresh, hooks, spoiled
 from tests.support import (
     HIDDEN,
     VOCABULARY,
     edit,
-    ids,
     noise,
     request,
     rows,
     same_reply,
     tiny_loaded,
-    tiny_model,
-    tiny_tokenizer,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +35,7 @@ Matrix = torch.Tensor
 @pytest.fixture
 def engine() -> Iterator[Engine]:
     """An engine without a past."""
-    engine = assemble("fresh", tiny_model(), tiny_tokenizer()).engine
+    engine = fresh().engine
     yield engine
     engine.close()
 
@@ -159,19 +156,12 @@ async def test_cancelling_a_task_cancels_its_request(engine: Engine) -> None:
     assert steps == [1]
 
 
-def fails(_logits: Matrix, _p: Matrix) -> Matrix:
-    raise ZeroDivisionError("of a caller's own weights")
-
-
-NOT_A_NUMBER = request((Ids(ids("Hi")), Rows(torch.full((2, HIDDEN), torch.nan))))
-
-
 @pytest.mark.parametrize(
     ("faulty", "complaint"),
     [
         (request(feed=Feed("mean", fails)), "the model failed on this request: ZeroDivisionError: of a caller's own"),
-        (replace(NOT_A_NUMBER, sampling=Sampling(1.0, top_k=50)), "logits were not finite after 0 new tokens"),
-        (Request(NOT_A_NUMBER.prompt, Stop(4), feed=Feed("mean"), record=Record((1,), stats=True)), "not finite"),
+        (replace(spoiled(), sampling=Sampling(1.0, top_k=50)), "logits were not finite after 0 new tokens"),
+        (replace(spoiled(), feed=Feed("mean"), record=Record((1,), stats=True)), "not finite"),
         (request(edits=(Edit(1, 0, torch.full((7, HIDDEN), torch.inf)),)), "not finite after 0 new tokens"),
     ],
     ids=["raises", "nan top_k", "nan mean", "inf edit"],
@@ -190,8 +180,7 @@ def test_a_request_that_fails_inside_fails_alone(engine: Engine, faulty: Request
 
 
 def test_a_model_that_fails_in_its_own_code_keeps_no_hook() -> None:
-    loaded = assemble("breaking", tiny_model(), tiny_tokenizer())
-    seen: list[int] = []
+    loaded, seen = fresh(), list[int]()
     loaded.engine.run(request())
 
     def fail(module: torch.nn.Module, _inputs: object) -> None:
@@ -204,7 +193,7 @@ def test_a_model_that_fails_in_its_own_code_keeps_no_hook() -> None:
     handle.remove()
 
     assert seen == [2]  # so it failed while our hooks were there: one edits, one records
-    assert sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in loaded.model.modules()) == 0
+    assert hooks(loaded.model) == 0
     assert len(loaded.engine.run(request()).ids) == 8
 
 
@@ -228,7 +217,7 @@ def test_a_closed_engine_has_run_what_waited_and_starts_anew_when_asked(engine: 
 def test_a_forgotten_engine_frees_its_model_and_its_thread() -> None:
     gc.collect()  # what other tests forgot
     threads = threading.active_count()
-    loaded = assemble("forgotten", tiny_model(), tiny_tokenizer())
+    loaded = fresh()
     loaded.engine.run(request())
     model = weakref.ref(loaded.model)
     assert threading.active_count() == threads + 1
@@ -242,13 +231,12 @@ def test_a_forgotten_engine_frees_its_model_and_its_thread() -> None:
 
 def test_the_number_of_threads_is_set_inside_the_engine_alone() -> None:
     mine, seen = torch.get_num_threads(), []
-    engine = assemble("threads", tiny_model(), tiny_tokenizer(), threads=1).engine
 
     def look(_logits: Matrix, p: Matrix) -> Matrix:
         seen.append(torch.get_num_threads())
         return p
 
-    engine.run(request(max_new=1, feed=Feed("mean", look)))
+    fresh(threads=1).engine.run(request(max_new=1, feed=Feed("mean", look)))
 
     assert seen == [1] and torch.get_num_threads() == mine
 

@@ -14,6 +14,7 @@ from sottovoce import models
 from sottovoce.models import Edit, Engine, Feed, Ids, Record, Reply, Request, Rows, Sampling, Stop
 from sottovoce.models.engine.request import Piece
 from tests.support import noise
+from tests.tables import some
 
 REQUESTS, LAYERS = 8, (2, 3)
 load = partial(models.load, device="cpu")  # equal bits are promised there alone
@@ -37,11 +38,11 @@ def edits(chance: random.Random, length: int) -> tuple[Edit, ...]:
 def drawn(chance: random.Random, beginning: Ids) -> Request:
     """Any kind of request; some share a beginning."""
     prompt: tuple[Piece, ...] = (beginning,) if chance.random() < 0.4 else ()
-    prompt += (ids(chance, chance.randint(2, 150)), *(latent(chance) if chance.random() < 0.3 else ()))
+    prompt += (ids(chance, chance.randint(2, 80)), *(latent(chance) if chance.random() < 0.3 else ()))
     feed = chance.choice([Feed(), Feed(), Feed("mean")])
     return Request(
         prompt,
-        Stop(chance.choice([1, 8, 24])),
+        Stop(chance.choice([1, 8, 16])),
         edits(chance, sum(map(len, prompt))) if chance.random() < 0.3 else (),
         feed,
         Sampling(
@@ -58,7 +59,7 @@ def drawn(chance: random.Random, beginning: Ids) -> Request:
 @cache
 def asked() -> list[Request]:
     chance = random.Random(0)
-    beginning = ids(chance, 140)
+    beginning = ids(chance, 70)
     return [drawn(chance, beginning) for _ in range(REQUESTS)]
 
 
@@ -89,18 +90,18 @@ def beside_others(engine: Engine, seed: int) -> list[Reply]:
     futures = {}
     for i in order:
         futures[i] = engine.submit(asked()[i])
-        time.sleep(chance.choice([0.0, 0.0, 0.01, 0.05]))
+        time.sleep(chance.choice([0.0, 0.0, 0.0, 0.01]))
     return [futures[i].result() for i in range(REQUESTS)]
 
 
-@pytest.mark.parametrize("reuse", [False, True], ids=["recomputed", "reused"])
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("reuse", some([False, True], True))
+@pytest.mark.parametrize("seed", some([1, 2], 1))
 def test_replies_have_equal_bits_whatever_else_runs(seed: int, reuse: bool) -> None:
     engine = load().engine.twin(exact=True, reuse=reuse)
 
     found = beside_others(engine, seed)
 
-    assert engine.statistics.widest > 4
+    assert engine.statistics.widest > 2
     assert (engine.statistics.reused > 0) == reuse
     assert [i for i, (one, other) in enumerate(zip(found, alone(), strict=True)) if not equal(one, other)] == []
 

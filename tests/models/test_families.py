@@ -38,6 +38,7 @@ from tests.support import (
     tiny_model,
     tiny_tokenizer,
 )
+from tests.tables import some
 
 SEED = 10  # of weights whose greedy replies vary in all families: alibi ones like to repeat a single token
 WINDOWED = [family for family in FAMILIES if "sliding_window" in SHAPES[family]]
@@ -49,12 +50,10 @@ MEAN, WARM = Feed("mean"), Sampling(1.0)
 # spread contract it instead, and a few steps suffice to see a wrong position, mask or weight.
 CALM = 0.03
 PROTOCOLS = {"nl": create("nl"), "cipher": create("cipher"), "sde all": create("sde", inject="all")}
-FIVE = ("llama", "gemma2", "gpt2", "bloom", "opt-narrow")
-"""Rotary positions; windows and scaled embeddings; learned positions; alibi; embeddings narrower than states."""
 every_family = pytest.mark.parametrize("family", FAMILIES)
-five_families = pytest.mark.parametrize(
-    "family", [*FIVE, *(pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES if each not in FIVE)]
-)
+four_families = pytest.mark.parametrize("family", some(FAMILIES, "llama", "gemma2", "bloom", "opt-narrow"))
+"""Rotary positions; windows and scaled embeddings; alibi; learned positions, and embeddings narrower than states."""
+two_families = pytest.mark.parametrize("family", some(FAMILIES, "gemma2", "opt-narrow"))
 
 
 def loaded_of(family: str, **options: Any) -> LoadedModel:
@@ -79,7 +78,7 @@ def test_greedy_is_what_transformers_generates_on_both_sides_of_a_window(family:
     assert len({id for reply in replies for id in reply.ids}) > 8  # or one wrong position could hardly be seen
 
 
-@five_families
+@four_families
 def test_recorded_states_are_those_of_a_plain_forward_pass(family: str) -> None:
     loaded, asked = loaded_of(family), request(LONG, record=EVERYTHING)
     reply = loaded.engine.run(asked)
@@ -96,33 +95,13 @@ def test_recorded_states_are_those_of_a_plain_forward_pass(family: str) -> None:
     assert not close(reply.states[1], hidden[2][0, spoken])
 
 
-@five_families
-def test_rows_of_the_table_read_as_their_ids(family: str) -> None:
-    loaded, asked = loaded_of(family), request(LONG, record=EVERYTHING)
-    first, *rest = ids(LONG)
-
-    latent = replace(asked, prompt=(Ids((first,)), Rows(loaded.table.rows[rest])))
-
-    assert same_reply(loaded.engine.run(latent), loaded.engine.run(asked))
-
-
-@five_families
+@four_families
 def test_rows_and_edits_read_as_in_a_plain_forward_pass(family: str) -> None:
     loaded = loaded_of(family)
     pieces = (Ids(ids(LONG)), rows_of(loaded, 4), Ids(ids(" So?")))
     asked = request(pieces, 2, edits=(edit(0, 2, 20), edit(1, 9, 3, seed=1)), record=EVERYTHING)
 
     assert reads_as_plain(loaded, asked, loaded.engine.run(asked))
-
-
-@five_families
-def test_cold_means_are_the_greedy_tokens(family: str) -> None:
-    loaded, asked = loaded_of(family), request(LONG, 12)
-
-    means, tokens = [loaded.engine.run(replace(asked, feed=feed)) for feed in (MEAN, Feed())]
-
-    assert means.ids == tokens.ids
-    assert torch.equal(means.rows[loaded.table.key], loaded.table.rows[list(tokens.ids)])
 
 
 @pytest.mark.parametrize("family", WINDOWED)
@@ -138,7 +117,7 @@ def test_a_window_is_at_work_in_the_families_that_have_one(family: str) -> None:
 # Protocols
 
 
-@five_families
+@two_families
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_agents_hear_each_other_by_every_protocol(name: str, family: str, tmp_path: Path) -> None:
     protocol, loaded, store = PROTOCOLS[name], talkative(family), PayloadStore(tmp_path)
@@ -186,7 +165,7 @@ def mixed(loaded: LoadedModel) -> list[Request]:
     ]
 
 
-@five_families
+@four_families
 def test_a_batch_gives_each_request_what_it_gets_alone(family: str) -> None:
     loaded = loaded_of(family)
 
@@ -197,7 +176,7 @@ def test_a_batch_gives_each_request_what_it_gets_alone(family: str) -> None:
         assert same_reply(found, expected)
 
 
-@five_families
+@two_families
 def test_means_of_a_batch_are_those_of_each_alone(family: str) -> None:
     loaded = loaded_of(family, sharp=CALM)
     asked = [request(prompt, 4, feed=MEAN, sampling=WARM, record=EVERYTHING) for prompt in PROMPTS]
@@ -243,7 +222,7 @@ def prefixes(loaded: LoadedModel) -> dict[str, Request]:
     }
 
 
-@five_families
+@two_families
 @pytest.mark.parametrize("kind", ["ids", "rows and edits"])
 def test_a_longer_prompt_reads_as_on_an_engine_that_has_seen_nothing(kind: str, family: str) -> None:
     loaded = loaded_of(family)
@@ -256,7 +235,7 @@ def test_a_longer_prompt_reads_as_on_an_engine_that_has_seen_nothing(kind: str, 
     assert counted(engine.run(asked), least=before.length)
 
 
-@five_families
+@two_families
 def test_a_prompt_upon_spoken_means_reads_as_on_an_engine_that_has_seen_nothing(family: str) -> None:
     loaded = loaded_of(family)
     engine, asked = fresh(loaded), request(LONG, 2, feed=MEAN, sampling=WARM, record=EVERYTHING)
@@ -289,7 +268,7 @@ def others(asked: Request, loaded: LoadedModel) -> dict[str, tuple[Request, int]
     }
 
 
-@five_families
+@two_families
 def test_a_prompt_that_parts_from_an_earlier_one_takes_over_nothing_beyond(family: str) -> None:
     loaded = loaded_of(family)
     asked = request(latent_prompt(loaded), 4, edits=(edit(0, 12, 5),), record=EVERYTHING)

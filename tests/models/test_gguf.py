@@ -49,8 +49,8 @@ def test_a_gguf_file_computes_as_the_model_that_it_was_made_of(tmp_path: Path) -
     assert loaded.tokenizer.chat_template is not None
 
 
-@pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q8_0])
-def test_quantised_weights_keep_their_values_in_float32(tmp_path: Path, kind: Kind) -> None:
+def test_quantised_weights_keep_their_values_in_float32(tmp_path: Path) -> None:
+    kind = Kind.Q4_0
     loaded = load(write_gguf(tmp_path / "tiny.gguf", kind=kind), device="cpu")
     original = tensors(tiny_model("llama"))["blk.1.ffn_down.weight"]
 
@@ -59,12 +59,11 @@ def test_quantised_weights_keep_their_values_in_float32(tmp_path: Path, kind: Ki
     assert found.dtype == torch.float32 and found.shape[0] == HIDDEN
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [(Kind.F16, "float16")])
-def test_a_file_that_is_not_quantised_keeps_its_dtype(tmp_path: Path, cache: Path, kind: Kind, dtype: str) -> None:
-    load(write_gguf(tmp_path / "tiny.gguf", kind=kind), device="cpu")
+def test_a_file_that_is_not_quantised_keeps_its_dtype(tmp_path: Path, cache: Path) -> None:
+    load(write_gguf(tmp_path / "tiny.gguf", kind=Kind.F16), device="cpu")
 
     (folder,) = cache.glob("gguf-*")
-    assert json.loads((folder / "config.json").read_text())["dtype"] == dtype
+    assert json.loads((folder / "config.json").read_text())["dtype"] == "float16"
 
 
 def wide_model(**options: Any) -> PreTrainedModel:
@@ -97,7 +96,7 @@ def test_a_file_is_converted_once_wherever_it_lies(tmp_path: Path, cache: Path) 
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("kind", [Kind.F32, Kind.F16, Kind.Q4_0, Kind.Q8_0])
+@pytest.mark.parametrize("kind", [Kind.F16, Kind.Q4_0, Kind.Q8_0])
 def test_a_file_is_read_as_gguf_reads_it(tmp_path: Path, kind: Kind) -> None:
     # gguf's own reader takes 20 s for a vocabulary of 150,000 tokens, and transformers reads a file three times.
     file = write_gguf(tmp_path / "tiny.gguf", kind=kind)

@@ -125,20 +125,6 @@ def test_a_form_is_completed_in_a_short_way(form: Form, shortest: str) -> None:
     assert grammar(form).vocabulary.text(grammar(form).path).decode() == shortest
 
 
-@pytest.mark.parametrize("begun", ['{"a": "say \\', '{"a": "x", "b', '{"a": "\xe9'])
-def test_from_anywhere_there_is_a_way_to_the_end(begun: str) -> None:
-    found = grammar(Form.of_object("a", "b"))
-    vocabulary = found.vocabulary
-    half = vocabulary.ids(begun)[:-1] if begun.endswith("\xe9") else vocabulary.ids(begun)  # within a character
-    matcher = vocabulary.after(found.start, half)
-    assert matcher is not None
-
-    path = found.completion(matcher, 99)
-
-    assert path is not None and json.loads(vocabulary.text([*half, *path]).decode()).keys() == {"a", "b"}
-    assert found.completion(matcher, len(path) - 1) is None
-
-
 def test_replies_share_a_grammar_and_no_matcher() -> None:
     """Engines of one vocabulary have threads of their own, and a matcher that is asked in two of them breaks."""
     found = grammar(Form.of_object("a"))

@@ -14,11 +14,6 @@ from tests.models.support import hooks, words
 from tests.support import FAMILIES, noise, request, tiny_loaded, tiny_model
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_layers_of_a_family_are_found(family: str) -> None:
-    assert len(decoder_layers(tiny_model(family))) == 2
-
-
 @pytest.mark.parametrize("path", [None, "model.blocks", "model.embed_tokens"])
 def test_layers_that_are_nowhere_say_what_to_set(path: str | None) -> None:
     model = nn.Linear(2, 2) if path is None else tiny_model()

@@ -14,21 +14,40 @@ import torch
 from sottovoce.core.any_types import Untyped
 from sottovoce.core.errors import EngineError
 from sottovoce.models import Engine, Feed, LoadedModel, Record, Reply, Request, Rows, Sampling
+from sottovoce.models.engine import scheduler
 from sottovoce.models.engine.cache import Limits, chain
 from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.request import id_keys
-from sottovoce.models.engine.scheduler import IDLE_PREFILL_FACTOR, MAX_PREFILL_TOKENS, Statistics
+from sottovoce.models.engine.scheduler import IDLE_PREFILL_FACTOR, Statistics
 from sottovoce.models.engine.sequence import Sequence
-from tests.models.support import LIMIT, busy, fresh, living, plain, reads_as_plain, slots, spoiled, together, words
+from tests.models.support import (
+    LIMIT,
+    busy,
+    fails,
+    fresh,
+    living,
+    plain,
+    reads_as_plain,
+    slots,
+    spoiled,
+    together,
+    words,
+)
 from tests.support import HIDDEN, close, edit, request, rows, same_reply
 from tests.tables import some
 
 EVERYTHING = Record((0, 1), stats=True, top=3)
-LONG = {"max_position_embeddings": 8192}
+LONG = {"max_position_embeddings": 1024}
+MAX_PREFILL_TOKENS = 128  # an eighth of the usual number, so that prompts of several chunks are short
 CHUNK = IDLE_PREFILL_FACTOR * MAX_PREFILL_TOKENS // 2  # positions that are read of each of two prompts at a time
 SOON = 600  # seconds, where an engine is known to hang
 Matrix = torch.Tensor
 Act = Callable[[], object]
+
+
+@pytest.fixture(autouse=True)
+def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "MAX_PREFILL_TOKENS", MAX_PREFILL_TOKENS)
 
 
 def stepping(max_new: int, acts: dict[int, Act], prompt: str = "You know:") -> Request:
@@ -82,9 +101,8 @@ def test_larger_slots_keep_what_was_generated_so_far() -> None:
     assert columns > 300 and same_reply(first.future.result(), loaded.engine.run(first.request))
 
 
-@pytest.mark.parametrize("max_batch", [1, 3])
-def test_those_who_ask_for_as_much_end_in_the_order_in_which_they_came(max_batch: int) -> None:
-    engine, order = fresh(max_batch=max_batch).engine, list[object]()
+def test_those_who_ask_for_as_much_end_in_the_order_in_which_they_came() -> None:
+    engine, order = fresh(max_batch=3).engine, list[object]()
     with busy(engine):
         for n in range(9):
             engine.submit(request(f"{n}: why?", 4)).add_done_callback(noting(order, n))
@@ -206,19 +224,19 @@ def test_a_prompt_that_is_read_before_a_long_one_ahead_of_it_changes_slots_with_
     The end of the cached prompt was lost, and its reply changed without an error.
     """
     engine = fresh(shape=LONG).engine
-    long, cached = words(3 * CHUNK, seed=1), words(CHUNK + 500)
+    long, cached = words(3 * CHUNK, seed=1), words(CHUNK + 50)
     engine.run(request((cached,), 1))
     asked = [request((piece,), 6, record=EVERYTHING) for piece in (long, cached if second == "cached" else words(9))]
     found = together(engine, asked)
 
-    assert [reply.usage.reused for reply in found] == [0, CHUNK + 499 if second == "cached" else 8]
+    assert [reply.usage.reused for reply in found] == [0, CHUNK + 49 if second == "cached" else 8]
     assert all(map(same_reply, found, map(engine.twin(reuse=False).run, asked)))
 
 
 def test_chunks_of_equal_length_at_different_positions_of_two_prompts_see_each_their_own_columns() -> None:
     """Without padding they look like whole prompts, whose mask follows from the longest one."""
     loaded = fresh(shape={**LONG, "sharp": 0.1}, reuse=False)
-    asked = [request((words(n, seed=n),), 1, record=EVERYTHING) for n in (4000, 2600)]
+    asked = [request((words(n, seed=n),), 1, record=EVERYTHING) for n in (500, 325)]
     found: list[Future[Reply]] = []
     long, other = (partial(lambda each: found.append(loaded.engine.submit(each)), each) for each in asked)
 
@@ -258,13 +276,20 @@ def sound(engine: Engine) -> bool:
     )
 
 
-def test_a_failed_row_leaves_nothing_to_who_sits_there_next() -> None:
+LAST_STATE = request((words(30),), 1, feed=Feed("mean", lambda _, p: p * torch.nan), record=Record((0,)))
+
+
+@pytest.mark.parametrize(
+    "failing", [[spoiled(words(n)) for n in (2, 60, 4, 100)], [LAST_STATE] * 8], ids=["row", "end"]
+)
+def test_a_failed_row_leaves_nothing_to_who_sits_there_next(failing: list[Request]) -> None:
     engine = fresh(reuse=False).engine
     assert sound(engine)  # and has made all slots that are needed
     with busy(engine):
-        failing = [engine.submit(spoiled(words(n))) for n in (2, 60, 4, 100)]
+        submitted = [engine.submit(each) for each in failing]
+    wait(submitted, LIMIT)
 
-    assert all(isinstance(each.exception(LIMIT), EngineError) for each in failing)
+    assert LAST_STATE in failing or all(isinstance(each.exception(), EngineError) for each in submitted)
     assert sound(engine)
 
 
@@ -281,17 +306,6 @@ def test_a_failing_prompt_that_moved_while_it_was_read_leaves_nothing_behind() -
     assert sound(engine)
 
 
-def test_a_last_state_that_is_no_number_leaves_nothing_to_who_sits_there_next() -> None:
-    engine = fresh(reuse=False).engine
-    assert sound(engine)
-    asked = request((words(30),), 1, feed=Feed("mean", lambda _, p: p * torch.nan), record=Record((0,)))
-    with busy(engine):
-        submitted = [engine.submit(asked) for _ in range(8)]
-    wait(submitted, LIMIT)
-
-    assert sound(engine)
-
-
 def breaking(loaded: LoadedModel, breaks: Callable[[int, int], Exception | None]) -> Untyped:
     """A hook that raises what `breaks` says of a pass of so many rows and queries."""
 
@@ -302,21 +316,23 @@ def breaking(loaded: LoadedModel, breaks: Callable[[int, int], Exception | None]
     return loaded.network.layers[1].register_forward_pre_hook(look)
 
 
-def no_room(error: Exception, *, prompts: bool, steps: bool, most: int) -> Callable[[int, int], Exception | None]:
-    return lambda rows, queries: error if rows > most and (prompts if queries > 1 else steps) else None
-
-
 @pytest.mark.parametrize(
-    ("prompts", "steps", "most", "error"),
-    [(True, False, 1, torch.OutOfMemoryError("no room")), (False, True, 2, MemoryError())],
-    ids=["device", "python"],
+    ("error", "most", "prompts"),
+    [
+        (torch.OutOfMemoryError("no room"), 1, True),
+        (MemoryError(), 2, False),
+        (ZeroDivisionError("in a batch"), 1, True),
+        (ZeroDivisionError("in a batch"), 1, False),
+    ],
 )
-def test_where_memory_runs_out_fewer_go_on_together(prompts: bool, steps: bool, most: int, error: Exception) -> None:
+def test_where_memory_runs_out_or_a_batch_breaks_fewer_go_on_together(
+    error: Exception, most: int, prompts: bool
+) -> None:
     loaded = fresh()
     asked = [request((words(n + 2, seed=n),), 3 + n, record=EVERYTHING) for n in range(8)]
     alone = [loaded.engine.twin(reuse=False).run(each) for each in asked]
 
-    handle = breaking(loaded, no_room(error, prompts=prompts, steps=steps, most=most))
+    handle = breaking(loaded, lambda rows, queries: error if rows > most and (queries > 1) == prompts else None)
     found = together(loaded.engine, asked)
     handle.remove()
 
@@ -341,20 +357,6 @@ def test_prefixes_are_given_up_before_any_row_begins_anew() -> None:
     assert engine.statistics.restarts == 0 and not short
 
 
-@pytest.mark.parametrize("queries", ["prompts", "steps"])
-def test_a_pass_that_breaks_in_a_batch_is_made_by_each_alone(queries: str) -> None:
-    loaded = fresh()
-    asked = [request((words(n + 2, seed=n),), 5, record=EVERYTHING) for n in range(5)]
-    alone = [loaded.engine.twin(reuse=False).run(each) for each in asked]
-
-    error = ZeroDivisionError("in a batch")
-    handle = breaking(loaded, no_room(error, prompts=queries == "prompts", steps=queries == "steps", most=1))
-    found = together(loaded.engine, asked)
-    handle.remove()
-
-    assert all(map(same_reply, found, alone))
-
-
 def test_where_the_engine_itself_breaks_all_that_is_under_way_ends_with_that_and_it_goes_on() -> None:
     engine = fresh().engine
 
@@ -370,12 +372,13 @@ def test_where_the_engine_itself_breaks_all_that_is_under_way_ends_with_that_and
 
 def test_after_a_pass_broke_each_runs_alone_until_all_have_ended_and_then_they_run_together() -> None:
     engine = fresh().engine
+    asked = [request((words(n, seed=n),), 20, record=EVERYTHING) for n in (3, 9)]
     with busy(engine):
         failing = engine.submit(request(feed=Feed("mean", fails)))
-        others = [engine.submit(request((words(n, seed=n),), 20, record=EVERYTHING)) for n in (3, 9)]
-    alone = [engine.twin(reuse=False).run(request((words(n, seed=n),), 20, record=EVERYTHING)) for n in (3, 9)]
+        others = [engine.submit(each) for each in asked]
 
     assert isinstance(failing.exception(LIMIT), EngineError)
+    alone = map(engine.twin(reuse=False).run, asked)
     assert all(same_reply(one.result(LIMIT), other) for one, other in zip(others, alone, strict=True))
     assert (engine.statistics.restarts, engine.statistics.widest) == (3, 1)
     with busy(engine):
@@ -398,20 +401,14 @@ def test_a_request_that_cannot_be_admitted_fails_alone() -> None:
 def test_who_waits_for_a_request_that_was_cancelled_in_a_full_queue_is_told_at_once() -> None:
     engine = fresh(max_batch=1).engine
     told: list[bool] = []
-
-    def look() -> None:
-        waiting.cancel()
-
     with busy(engine):
-        ongoing = engine.submit(stepping(30, {3: look, 9: lambda: told.append(not wait([waiting], 0).not_done)}))
+        ongoing = engine.submit(
+            stepping(30, {3: lambda: waiting.cancel(), 9: lambda: told.append(not wait([waiting], 0).not_done)})
+        )
         waiting = engine.submit(request())
     ongoing.result(LIMIT)
 
     assert told == [True]
-
-
-def fails(_logits: Matrix, _p: Matrix) -> Matrix:
-    raise ZeroDivisionError("of a caller's own weights")
 
 
 def fails_because(_logits: Matrix, _p: Matrix) -> Matrix:
@@ -425,27 +422,17 @@ def listen(text: str) -> None:
     raise OSError(f"cannot show {text!r}")
 
 
-@pytest.mark.parametrize(
-    ("asked", "on_text"),
-    [
-        (request(feed=Feed("mean", fails)), None),
-        (request(feed=Feed("mean", fails_because)), None),
-        (request(), listen),
-        (spoiled(), None),
-        (request((words(200),)), None),
-    ],
-    ids=["a function", "a cause", "a listener", "no number", "too large"],
-)
-def test_an_error_that_somebody_keeps_holds_no_keys_and_values(
-    asked: Request, on_text: Callable[[str], None] | None
-) -> None:
+def test_an_error_that_somebody_keeps_holds_no_keys_and_values() -> None:
+    """Of a caller's function, with its cause, of a listener, of rows that are no numbers, and of too large a prompt."""
+    asked = [*(request(feed=Feed("mean", each)) for each in (fails, fails_because)), spoiled(), request((words(200),))]
     engine = fresh(memory=slots(128)).engine
     network = engine.network
-    error = engine.submit(asked, on_text).exception(LIMIT)
+    errors = [engine.submit(each).exception(LIMIT) for each in asked]
+    errors.append(engine.submit(request(), listen).exception(LIMIT))
 
     engine.close()
 
-    assert isinstance(error, EngineError)
+    assert all(isinstance(each, EngineError) for each in errors)
     assert [each for each in living(Loop) if each.scheduler._network is network] == []
 
 

