@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import faiss
@@ -18,6 +19,7 @@ from sottovoce.retrievers.encoders import DPRQuestions, SentenceEncoder
 from sottovoce.retrievers.index import build_index
 from tests.retrievers.support import MILL, QUESTION, docids, written
 from tests.retrievers.vectors import Words, pyserini_index, tiny_dpr
+from tests.tables import each_row
 
 NAMED = DenseSettings(encoder="words")
 
@@ -26,6 +28,19 @@ NAMED = DenseSettings(encoder="words")
 def index(tmp_path: Path) -> Path:
     build_index(DenseBuilder(NAMED, Words()), written(tmp_path), tmp_path / "index", shard=2)
     return tmp_path / "index"
+
+
+class Given(Embeddings):
+    """Gives what it is told to."""
+
+    def __init__(self, query: list[float], vectors: Sequence[list[float]] = ()) -> None:
+        self.query, self.vectors = query, [*vectors]
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.query
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.vectors
 
 
 def test_hits_are_ranked_by_inner_product() -> None:
@@ -39,29 +54,16 @@ def test_hits_are_ranked_by_inner_product() -> None:
     assert [hit.score for hit in found] == pytest.approx([expected[docid] for docid in docids(found)], abs=1e-6)
 
 
-class Numbers(Embeddings):
-    """The number that a text begins with; a query is 1."""
-
-    def embed_query(self, text: str) -> list[float]:
-        return [1.0]
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return [[float(text.split()[0])] for text in texts]
-
-
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 6, 8, 99])
 @pytest.mark.parametrize("scores", [[2, 2, 2, 2], [1, 2, 1, 2, 2, 1, 3, 2], [*[4] * 30, *range(9)]])
 def test_ties_go_to_the_lower_row_also_where_the_search_ends(scores: list[int], k: int) -> None:
     """FAISS returns any of the rows whose score is that of the last hit."""
-    passages = [Passage(str(row), f"{score} of row {row}") for row, score in enumerate(scores)]
+    passages = [Passage(str(row), "text") for row in range(len(scores))]
 
-    found = DenseIndex.build(passages, Numbers()).search("?", k)
+    found = DenseIndex.build(passages, Given([1.0], [[float(score)] for score in scores])).search("?", k)
 
-    assert [(int(hit.passage.docid), hit.score) for hit in found] == sorted(enumerate(scores), key=by_score)[:k]
-
-
-def by_score(passage: tuple[int, int]) -> tuple[int, int]:
-    return -passage[1], passage[0]
+    ranked = sorted(enumerate(scores), key=lambda passage: (-passage[1], passage[0]))
+    assert [(int(hit.passage.docid), hit.score) for hit in found] == ranked[:k]
 
 
 def test_an_index_on_disk_finds_what_one_in_memory_does(index: Path) -> None:
@@ -70,11 +72,6 @@ def test_an_index_on_disk_finds_what_one_in_memory_does(index: Path) -> None:
     assert kept.search(QUESTION, 5) == made.search(QUESTION, 5)
     assert (index / "docid").read_text().split() == ["1", "2", "3", "4", "5"]
     assert faiss.read_index(str(index / "index")).ntotal == 5
-
-
-def test_an_encoder_of_another_length_is_refused(index: Path) -> None:
-    with pytest.raises(CorpusError, match=r"^index '.*' has vectors of 64 numbers, but the encoder's have 1$"):
-        DenseIndex.open(index, Numbers())
 
 
 @pytest.mark.parametrize(
@@ -95,41 +92,35 @@ def test_a_missing_or_damaged_file_is_one_line(index: Path, file: str, content: 
     assert "\n" not in str(refused.value)
 
 
-class Broken(Embeddings):
-    """Gives what it is told to."""
-
-    def __init__(self, vectors: list[list[float]]) -> None:
-        self.vectors = vectors
-
-    def embed_query(self, text: str) -> list[float]:
-        return self.vectors[0]
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        return self.vectors
+OTHER_NUMBER = r"^the encoder returned \(\d, 1\) numbers for 2 passages, or values that are not finite$"
 
 
-@pytest.mark.parametrize("vectors", [[[1.0]], [[1.0], [float("nan")]]])
-def test_vectors_that_are_none_are_refused(vectors: list[list[float]]) -> None:
-    with pytest.raises(
-        CorpusError, match=r"^the encoder returned \(\d, 1\) numbers for 2 passages, or values that are not finite$"
-    ):
-        DenseIndex.build(MILL[:2], Broken(vectors))
-    with pytest.raises(CorpusError, match=r"^the encoder returned vectors of different lengths, or no numbers: "):
-        DenseIndex.build(MILL[:2], Broken([[1.0], [1.0, 2.0]]))
+@each_row(
+    ("vectors", "complaint"),
+    [
+        ([[1.0]], OTHER_NUMBER),
+        ([[1.0], [float("nan")]], OTHER_NUMBER),
+        ([[1.0], [1.0, 2.0]], r"^the encoder returned vectors of different lengths, or no numbers: "),
+    ],
+)
+def test_vectors_that_are_none_are_refused(vectors: list[list[float]], complaint: str) -> None:
+    with pytest.raises(CorpusError, match=complaint):
+        DenseIndex.build(MILL[:2], Given([1.0], vectors))
 
 
-@pytest.mark.parametrize("vector", [[1.0, 2.0], [], [float("nan")]])
+@each_row("vector", [[1.0, 2.0], [], [float("nan")]])
 def test_a_query_that_does_not_fit_its_index_is_refused_in_one_line(vector: list[float]) -> None:
     """Showed as an AssertionError of FAISS, and as any order for NaN."""
-    index = DenseIndex.build(MILL[:2], Broken([[1.0], [2.0]]))
-    with pytest.raises(UsageError, match=r"^k is 0; expected at least 1$"):
-        index.search("?", 0)
-    index = DenseIndex(index._vectors, MILL.__getitem__, Broken([vector]), "mill")
+    index = DenseIndex.build(MILL[:2], Given(vector, [[1.0], [2.0]]), "mill")
     with pytest.raises(RetrievalError, match=r"^the encoder returned \d numbers .* the index 'mill' needs 1: use its"):
         index.search("?", 1)
+    with pytest.raises(UsageError, match=r"^k is 0; expected at least 1$"):
+        index.search("?", 0)
 
 
 def test_no_encoder_and_no_folder_are_told(tmp_path: Path, index: Path) -> None:
+    with pytest.raises(CorpusError, match=r"^index '.*' has vectors of 64 numbers, but the encoder's have 1$"):
+        DenseIndex.open(index, Given([1.0]))
     with pytest.raises(UsageError, match=r"^dense needs the directory of an index"):
         open_retriever("dense")
     with pytest.raises(
@@ -151,9 +142,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def pyserini(tmp_path: Path, encoder: Path) -> Path:
     """In another order than the passages."""
-    return pyserini_index(
-        tmp_path / "pyserini", DPRQuestions(str(encoder)), MILL[::-1]
-    )  # not the order of the passages
+    return pyserini_index(tmp_path / "pyserini", DPRQuestions(str(encoder)), MILL[::-1])
 
 
 def test_an_index_of_pyserini_s_is_searched_with_passages_of_ours(

@@ -14,6 +14,7 @@ from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.passage import key_of
 from sottovoce.retrievers.pool import Pool, contained, fused, merged, numbered, pool_of
 from tests.retrievers.support import Canned
+from tests.tables import each_row
 
 LONG = "The mill of Harrow was built by Ana Brook in 1821 and it stands on the river Tamsin to this day."
 SNIPPET = "the mill of Harrow was built by Ana Brook in 1821"
@@ -81,15 +82,16 @@ def test_a_snippet_is_folded_into_the_passage_that_holds_it_and_lifts_it() -> No
     assert first.score == pytest.approx(1 / 62 + 1 / 61) and second.score == pytest.approx(1 / 61)
 
 
-def test_signs_between_words_keep_no_snippet_from_being_folded() -> None:
-    """Of a short one that ends in dots three grams of eight were strange."""
-    pool = merged(pool_of(found("wiki", LONG)), pool_of(found("web", "… built by Ana Brook, in 1821...")))
-    assert [each.also for each in fused(pool)] == [(key_of("… built by Ana Brook, in 1821..."),)]
-
-
-def test_a_snippet_of_text_without_spaces_is_folded_too() -> None:
-    pool = merged(pool_of(found("wiki", "这座磨坊由安娜建于一八二一年。")), pool_of(found("web", "磨坊由安娜建于一八")))
-    assert [each.also for each in fused(pool)] == [(key_of("磨坊由安娜建于一八"),)]
+@each_row(
+    ("whole", "snippet"),
+    [
+        (LONG, "… built by Ana Brook, in 1821..."),  # three grams of eight were strange to it
+        ("这座磨坊由安娜建于一八二一年。", "磨坊由安娜建于一八"),
+    ],
+)
+def test_a_snippet_with_signs_or_without_spaces_is_folded_too(whole: str, snippet: str) -> None:
+    pool = merged(pool_of(found("wiki", whole)), pool_of(found("web", snippet)))
+    assert [each.also for each in fused(pool)] == [(key_of(snippet),)]
 
 
 @given(st.lists(UPDATES, max_size=3), st.lists(UPDATES, max_size=3))

@@ -47,9 +47,9 @@ def test_articles_come_in_the_order_of_the_search_with_their_address() -> None:
     assert (asked["gsrsearch"], asked["gsrlimit"], asked["exintro"], asked["maxlag"]) == ("mill & river", "3", "1", "5")
 
 
-def test_more_than_the_interface_gives_is_not_asked_for() -> None:
-    with serving(FOUND) as service:
-        assert len(wikipedia(service).search("mill", 500)) == 3
+def test_no_more_is_asked_for_than_the_interface_gives_and_a_place_that_is_no_number_is_passed_over() -> None:
+    with serving(pages(page(2, index="x"), page(1))) as service:
+        assert docids(wikipedia(service).search("mill", 500)) == ["2", "1"]
     assert (service.asked[0]["gsrlimit"], service.asked[0]["exlimit"]) == ("20", "20")
 
 
@@ -63,8 +63,10 @@ def test_a_page_is_given_whole_or_not_at_all() -> None:
     with serving(pages(page(1)), MISSING) as service:
         wiki = wikipedia(service)
         found, missing = wiki.page("Mill 1"), wiki.page("Mill")
+        assert wiki.page("Mill 1|Mill 2") is None  # "|" parts titles, and is not asked for
 
     assert found is not None and (found.title, found.text) == ("Mill 1", "Text 1.") and missing is None
+    assert [each.get("titles") for each in service.asked] == ["Mill 1", "Mill", None]
     assert service.asked[0]["redirects"] == "1" and "exintro" not in service.asked[0]
 
 
@@ -85,17 +87,6 @@ def test_a_page_that_tells_what_its_name_may_mean_is_none() -> None:
     with serving(pages(page(1, pageprops={"disambiguation": ""}))) as service:
         assert wikipedia(service).page("Mill") is None
     assert (service.asked[0]["prop"], service.asked[0]["ppprop"]) == ("extracts|info|pageprops", "disambiguation")
-
-
-def test_a_name_that_holds_what_parts_titles_is_not_asked_for() -> None:
-    with serving(FOUND) as service:
-        assert wikipedia(service).page("Mill 1|Mill 2") is None
-    assert service.asked == []
-
-
-def test_places_that_are_no_numbers_are_passed_over() -> None:
-    with serving(pages(page(2, index="x"), page(1))) as service:
-        assert docids(wikipedia(service).search("mill", 3)) == ["2", "1"]
 
 
 def test_similar_titles_are_named() -> None:
