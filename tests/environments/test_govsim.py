@@ -131,6 +131,9 @@ def test_a_month_takes_the_harvest_and_then_doubles_what_is_left() -> None:
 def test_it_collapses_under_five_tons_before_the_fish_double(wishes: list[int | None], left: int, over: bool) -> None:
     world = first(wishes)
     assert (world["pool"], is_over(GAME, world), has_collapsed(GAME, world)) == (left, over, over)
+    game = Game(start=100, months=2)  # a collapse in the last month is no survival, though it took all months
+    world = harvested(game, next_month(game, first([10] * 5, game)), dict.fromkeys(AGENTS, wishes[-1] or 0))
+    assert [measures(game, world)[name] for name in ("survived", "months")] == [not has_collapsed(game, world), 2]
 
 
 def test_nothing_is_over_before_the_harvest() -> None:
@@ -144,9 +147,9 @@ def test_what_cannot_be_read_catches_nothing_and_more_than_there_is_is_all() -> 
     assert done["caught"] == {**dict.fromkeys(AGENTS, 0), "Jack": 100} and done["left"] == 0
 
 
-@pytest.mark.parametrize(("pool", "agents", "each"), [(100, 5, 10), (99, 5, 9), (9, 5, 0)])
-def test_the_threshold_is_half_the_lake_shared_and_rounded_down(pool: int, agents: int, each: int) -> None:
-    assert threshold(pool, agents) == each
+def test_the_threshold_is_half_the_lake_shared_and_rounded_down_and_equality_one_minus_ginis_coefficient() -> None:
+    assert [threshold(pool, 5) for pool in (100, 99, 9)] == [10, 9, 0]
+    assert [equality(gains) for gains in ([1, 1], [4, 0, 0, 0], [3, 1], [0, 0])] == pytest.approx([1, 0.25, 0.75, 1])
 
 
 def test_scarce_fish_are_drawn_alike_when_a_month_is_played_again_and_else_with_another_seed() -> None:
@@ -211,11 +214,6 @@ def test_who_wants_the_same_every_month_gets_what_the_rules_say(tons: int, expec
     assert measures(GAME, world) == dict(zip(names, expected, strict=True))
 
 
-@pytest.mark.parametrize(("gains", "expected"), [([1, 1], 1.0), ([4, 0, 0, 0], 0.25), ([3, 1], 0.75), ([0, 0], 1.0)])
-def test_equality_is_one_minus_ginis_coefficient(gains: list[int], expected: float) -> None:
-    assert equality(gains) == pytest.approx(expected)
-
-
 def test_a_catch_counts_as_over_usage_above_its_months_threshold_only() -> None:
     found = measures(Game(start=100, months=1), first([10, 11, 10, 10, 9], Game(start=100, months=1)))
     assert found["over_usage"] == pytest.approx(1 / 5)
@@ -240,12 +238,6 @@ def test_sustainable_players_survive_and_greedy_ones_end_every_game_at_once(star
     # rounding leaves under 5 tons a month
     assert kept["survived"] and kept["over_usage"] == 0 and kept["efficiency"] > 0.95
     assert lost["months"] == 1 and lost["over_usage"] > 0 and lost["gain"] * len(AGENTS) == pytest.approx(start)
-
-
-def test_a_collapse_in_the_last_month_is_no_survival_though_it_took_all_months() -> None:
-    game = Game(start=100, months=2)
-    world = harvested(game, next_month(game, first([10] * 5, game)), dict.fromkeys(AGENTS, 20))
-    assert has_collapsed(game, world) and [measures(game, world)[name] for name in ("survived", "months")] == [0, 2]
 
 
 # The talk
@@ -277,6 +269,8 @@ def spoken(done: bool = False, following: str | None = None) -> Utterance:
 def test_an_utterance_is_read_however_it_is_written(reply: str, text: str, done: bool, following: str | None) -> None:
     found = read_utterance(replied(reply), AGENTS)
     assert (found.text, found.done, found.following) == (text, done, following)
+    found = read_utterance(replied(reply, cut=True), AGENTS)  # it is heard, and its labels mean nothing
+    assert (found.text, found.done, found.following) == (text, False, None)
 
 
 @given(st.lists(st.sampled_from(["Say:", "Done:", "Next:", "\n", " ", "**", "Kate", "John", "yes", "no", "Ten?"])))
@@ -302,16 +296,8 @@ def test_a_talk_has_at_most_ten_messages_its_report_among_them() -> None:
         speakers.append(speaker)
         last = spoken()
     assert len(speakers) + 1 == MESSAGES == 10 and speakers[:6] == [*AGENTS, "John"]
-
-
-def test_a_talk_may_be_longer_or_shorter() -> None:
     assert next_speaker(AGENTS, ["John"], spoken(), most=2) is None
     assert next_speaker(AGENTS, ["John"] * 9, spoken(following="Emma"), most=11) == "Emma"
-
-
-def test_what_was_cut_is_heard_and_neither_ends_the_talk_nor_names_a_speaker() -> None:
-    found = read_utterance(replied("Say: Ten.\nDone: yes\nNext: Kate", cut=True), AGENTS)
-    assert (found.text, found.done, found.following) == ("Ten.", False, None)
 
 
 @each_row(

@@ -20,6 +20,7 @@ from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure, Training
 from sottovoce.monitors.training import Trained, fit, game_gains, split, train, tried
 from tests.monitors.synthetic import games, rows, written
+from tests.tables import each_row
 
 LEAST = Training(features=["entropy"], degree=1)
 
@@ -150,35 +151,27 @@ def test_what_tells_nothing_gains_nothing() -> None:
     assert found.difference.low < 0 < found.difference.high
 
 
-def change(path: Path, **values: Any) -> Path:
-    """A monitor file with other values."""
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("values", "told"),
+@each_row(
+    ("content", "told"),
     [
         ({"format": 2}, "has format 2; this version reads 1; train the monitor again"),
         ({"coefficients": [1.0]}, "is not a monitor: bounds, exponents and coefficients do not fit the features"),
         ({"threshold": float("nan")}, "is not a monitor: threshold is nan: expected a finite number"),
+        (None, "cannot be read: No such file"),
+        ("{", "is not JSON"),
+        ("[]", "has format None"),
     ],
 )
 def test_a_file_that_is_no_monitor_of_this_version_is_refused(
-    trained: Trained, tmp_path: Path, values: dict[str, Any], told: str
+    trained: Trained, tmp_path: Path, content: dict[str, Any] | str | None, told: str
 ) -> None:
-    trained.monitor.save(tmp_path / "m.json")
-
+    (path := tmp_path / "m.json").unlink(missing_ok=True)
+    if isinstance(content, dict):
+        content = json.dumps({**json.loads(trained.monitor.to_json()), **content})
+    if content is not None:
+        path.write_text(content)
     with pytest.raises(UsageError, match=told):
-        Monitor.read(change(tmp_path / "m.json", **values))
-
-
-def test_a_file_that_is_missing_or_of_something_else_is_refused(tmp_path: Path) -> None:
-    for text, told in ((None, "cannot be read: No such file"), ("{", "is not JSON"), ("[]", "has format None")):
-        if text is not None:
-            (tmp_path / "m.json").write_text(text)
-        with pytest.raises(UsageError, match=told):
-            Monitor.read(tmp_path / "m.json")
+        Monitor.read(path)
 
 
 def test_a_monitor_of_another_feature_set_is_refused(trained: Trained, tmp_path: Path) -> None:

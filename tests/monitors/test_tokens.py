@@ -138,25 +138,18 @@ def test_a_hosted_model_s_log_probabilities_are_read() -> None:
     assert found == statistics([-0.3, -1.4])
 
 
-@pytest.mark.parametrize(
-    ("metadata", "told"),
+@each_row(
+    ("logprobs", "told"),
     [
-        ({}, "the reply has no log-probabilities; expected a model that returns them: logprobs=True, top_logprobs=10"),
-        ({"logprobs": {"content": [{"token": "a", "logprob": 0.0, "top_logprobs": []}]}}, "without its most probable"),
+        (None, "the reply has no log-probabilities; expected a model that returns them: logprobs=True, top_logprobs"),
+        ({"content": [{"token": "a", "logprob": 0.0, "top_logprobs": []}]}, "without its most probable"),
+        ({"content": {"a": 1}}, "not as OpenAI returns them"),
+        ({"content": [{"token": "a", "top_logprobs": {"a": -1.0}}]}, "not as OpenAI returns them"),
     ],
 )
-def test_a_model_without_log_probabilities_is_told_so(metadata: dict[str, object], told: str) -> None:
+def test_a_reply_without_log_probabilities_of_that_form_is_told_so(logprobs: object, told: str) -> None:
     with pytest.raises(UsageError, match=told):
-        of_response(AIMessage("a", response_metadata=metadata))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [{"a": 1}, [{"token": "a", "top_logprobs": {"a": -1.0}}]],
-)
-def test_log_probabilities_of_another_form_are_told_in_one_line(content: object) -> None:
-    with pytest.raises(UsageError, match="not as OpenAI returns them"):
-        of_response(AIMessage("a", response_metadata={"logprobs": {"content": content}}))
+        of_response(AIMessage("a", response_metadata={"logprobs": logprobs}))
 
 
 def test_what_is_not_known_is_not_guessed() -> None:
