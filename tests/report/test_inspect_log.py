@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from sottovoce.agents.ask import CUT
 from sottovoce.report.inspect_log import inspect_log
 from sottovoce.runs.run import Run
 from tests.report.reported import scripted, unfinished
@@ -54,7 +53,7 @@ def test_a_sample_has_the_score_the_votes_and_the_tokens(run: Run) -> None:
 def test_unknown_tokens_are_left_out_and_a_cut_reply_has_its_reason(run: Run) -> None:
     messages = run.records["sum/0", 0].messages
     assert log_of(run)["samples"][0]["model_usage"] == {}  # the script counts none
-    messages[0] = replace(messages[0], stats={"tokens_in": 7, "tokens_out": 2}, cut=True, notes=(CUT,))
+    messages[0] = replace(messages[0], stats={"tokens_in": 7, "tokens_out": 2}, cut=True, ended="limit")
     messages[1] = replace(messages[1], cut=True)
 
     sample = log_of(run)["samples"][0]
