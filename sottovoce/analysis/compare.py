@@ -74,7 +74,7 @@ class Pair:
         """Return the outcome of the tests as a sentence."""
         questions, difference = counted(self.questions, "question"), self.difference
         correction = "" if self.family == 1 else f" after Holm's correction for {self.family} comparisons"
-        tested = f"{_p(self.corrected)}{correction}"
+        tested = f"{p_in_words(self.corrected)}{correction}"
         if self.corrected <= ALPHA:
             sign = 1 if difference.value > 0 else -1
             better, worse = (self.run, self.against)[::sign]
@@ -82,7 +82,7 @@ class Pair:
             by = f"{points(abs(difference.value))} points (95 %: {points(low)} to {points(high)})"
             return f"`{better}` is better than `{worse}` by {by} on {questions}; {tested}."
         # The correction may make a difference insignificant although its interval excludes 0.
-        alone = f" ({_p(difference.p)} by itself, {tested})" if difference.p <= ALPHA else ""
+        alone = f" ({p_in_words(difference.p)} by itself, {tested})" if difference.p <= ALPHA else ""
         shown = "not even the largest" if self.smallest is None else f"one of {points(self.smallest)} points"
         limits = [("below", difference.low), ("above", difference.high)]
         excluded = [f"{side} {points(limit)}" for side, limit in limits if points(limit) not in NO_LIMIT]
@@ -93,7 +93,8 @@ class Pair:
         )
 
 
-def _p(p: float) -> str:
+def p_in_words(p: float) -> str:
+    """Return a p value to three decimal places, with its sign."""
     return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
 
 

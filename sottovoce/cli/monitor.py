@@ -18,8 +18,8 @@ from sottovoce.core.text import counted, one_line, say
 from sottovoce.core.trust import TRUST_PATHS, Trust
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.settings import Measure, Training
-from sottovoce.report.tables import p_value, table
 from sottovoce.report.tables import show as show_table
+from sottovoce.report.tables import table
 from sottovoce.runs.run_directory import find_run
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def train(options: TrainOptions) -> None:
 @commands.add(EvaluateOptions)
 def evaluate(options: EvaluateOptions) -> None:
     """Evaluate a monitor on other games, and compare it with a random trigger."""
+    from sottovoce.analysis.compare import p_in_words
     from sottovoce.analysis.monitors import evaluate_monitor
     from sottovoce.analysis.statistics import check_installed
     from sottovoce.monitors.dataset import read_rows
@@ -122,11 +123,11 @@ def evaluate(options: EvaluateOptions) -> None:
         say("the monitor was trained on these rows, so it looks better here than it is", error=True)
     result = evaluate_monitor(monitor, file.games(monitor.role))
     rows = table("trigger | threshold | games reset | of failed | of successful | gain", map(_resets, result.triggers))
-    difference, games, p = result.difference, counted(result.games, "game"), p_value(result.difference.p)
+    difference, games = result.difference, counted(result.games, "game")
     interval = f"{_points(difference.low)} to {_points(difference.high)}"
     verdict = (
         f"one reset by the monitor is worth {_points(difference.value)} points more than by chance "
-        f"(95 % {interval}; p {p if p.startswith('<') else f'= {p}'}; {games})"
+        f"(95 % {interval}; {p_in_words(difference.p)}; {games})"
     )
     show_table(f"{games}, {result.failed} failed", rows, verdict)
 

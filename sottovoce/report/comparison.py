@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
-from sottovoce.analysis.compare import Against, Comparison, Pair, Summary, compare, points
+from sottovoce.analysis.compare import Against, Comparison, Pair, Summary, compare, p_in_words, points
 from sottovoce.analysis.statistics import Share
 from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.core.files import EXPERIMENT
@@ -21,7 +21,7 @@ from sottovoce.experiments.published import Compared, assumed
 from sottovoce.experiments.row_content import run_name
 from sottovoce.experiments.rows import budget_notes
 from sottovoce.experiments.schema import Experiment
-from sottovoce.report.tables import Table, interval, p_value, share_cells, table
+from sottovoce.report.tables import Table, interval, share_cells, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.cost import computed_tokens, hearings
 from sottovoce.runs.run import Run, load_run
@@ -157,7 +157,7 @@ def _run(run: Summary, *, failed: bool) -> list[str]:
 def _pair(pair: Pair) -> list[str]:
     difference = pair.difference
     by = [f"{100 * difference.value:+.1f}", f"{points(difference.low)} to {points(difference.high)}"]
-    tests = [p_value(p) for p in (difference.p, pair.corrected)]
+    tests = [p_in_words(p).removeprefix("p ").removeprefix("= ") for p in (difference.p, pair.corrected)]
     return [_name(pair.run), _name(pair.against), str(pair.questions), *by, *tests]
 
 

@@ -111,11 +111,6 @@ def percent(part: float) -> str:
     return f"{part:.1%}"
 
 
-def p_value(p: float) -> str:
-    """Return a p value to three decimal places."""
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
-
-
 class ReadableConsole(Console):
     """A console that escapes control characters, and what the encoding lacks, before lines are laid out.
 
