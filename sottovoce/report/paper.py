@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sottovoce.analysis.compare import Against, Comparison, Summary
@@ -85,7 +85,7 @@ def findings(
         found.numbers["published"] = []
         for line in lines:
             printed = line.published and {"value": line.published.mean, **line.published.model_dump()}
-            found.numbers["published"].append({**asdict(replace(line, published=None)), "published": printed})
+            found.numbers["published"].append({**asdict(line), "published": printed})
     found.parts.append("\n".join([*waiting(runs), *notes]))
     return found
 
