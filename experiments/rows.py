@@ -1,9 +1,9 @@
 """Rows: what an experiment, a baseline or a search runs. Each row is one run: a scheme, settings, questions and seeds.
 
 A row may be self-consistency with as many samples as cost the same as another row. The budget is the recorded cost of
-that row's run. A pilot, a row of its own in `ROW/pilot`, measures once what samples cost (docs/howto/scores.md): the run
-does not tell, as its scheme has other prompts. From the first turns of MAD (bundled model) 4 samples seemed to cost as
-much as a debate; the pilot found 11.
+that row's run. A pilot, a row of its own in `ROW/pilot`, measures once what samples cost: see docs/howto/scores.md.
+A run of another scheme cannot tell, as its prompts differ. By the first turns of MAD (bundled model) 4 samples would
+cost as much as a discussion; the pilot found 11.
 """
 
 from __future__ import annotations

@@ -59,6 +59,7 @@ def test_the_file_of_the_how_to_can_run(tmp_path: Path) -> None:
     assert [len(prepare(experiment, name).questions) for name in experiment.rows] == [100] * 4
 
 
+@pytest.mark.slow
 def test_the_bundled_model_needs_the_other_agents_message_for_split_knowledge(tmp_path: Path) -> None:
     experiment = read_experiment(FOLDER / "card_split.yaml", limit=1)
 

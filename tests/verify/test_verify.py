@@ -36,9 +36,9 @@ from tests.thinkers import thinker
 from tests.verify import tampering
 from tests.verify.tampering import Forger
 
-QUESTIONS = 3
+QUESTIONS = 2
 FIRST = 1
-"""Of three discussions this seed draws the first, which is the one that forgers change."""
+"""Of two discussions this seed draws the first, which is the one that forgers change."""
 Forge = Callable[[Forger], None]
 
 
@@ -153,7 +153,7 @@ def test_what_fits_the_folder_and_was_not_said_by_the_models_is_found_by_holding
 def test_the_command_tells_where_what_was_found_and_how_many(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "verify", str(copy), "--no-model"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        f"verified: 3 discussions, {_messages(copy)} messages, 0 re-run; 0 findings"
+        f"verified: 2 discussions, {_messages(copy)} messages, 0 re-run; 0 findings"
     )
 
     tampering.flipped_byte(Forger(copy))
