@@ -15,8 +15,8 @@ from sottovoce.core.errors import CorpusError, ModelError
 from sottovoce.retrievers import Hit
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.encoders import CrossEncoder, Reranked, SentenceEncoder
-from tests.retrievers.sentences import tiny_encoder
 from tests.retrievers.support import MILL, QUESTION, docids
+from tests.retrievers.vectors import tiny_encoder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the library's own: of older names in files, of what it imports
 
