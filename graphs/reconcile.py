@@ -22,9 +22,9 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, MessageRef, Turn, words
 from sottovoce.core.any_types import JSON
 from sottovoce.core.bounds import Agents, Rounds
-from sottovoce.core.errors import PromptError, UsageError
+from sottovoce.core.errors import PromptError
 from sottovoce.core.event_loop import off_loop
-from sottovoce.core.files import text_of
+from sottovoce.core.files import read_json_file
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
 from sottovoce.core.trust import Names
@@ -267,15 +267,7 @@ def read_samples(path: Path | str) -> Samples:
     Raises:
         UsageError: there is no file, it is not JSON, has another format or version, or a missing or wrong field.
     """
-    name = f"samples file {str(path)!r}"
-    try:
-        return Samples.model_validate(json.loads(text_of(path)))
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}; expected a JSON file of samples") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is not JSON: {error}") from error
-    except UsageError as error:
-        raise UsageError(f"{name}: {error}") from error
+    return read_json_file(path, "samples file", Samples.model_validate)
 
 
 def _as_example(sample: Sample, file: str, prompts: Prompts) -> str:

@@ -16,7 +16,7 @@ from pydantic import Field, FiniteFloat, model_validator
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
-from sottovoce.core.files import text_of, write
+from sottovoce.core.files import read_json_file, write
 from sottovoce.core.validation import Checked
 from sottovoce.monitors.dataset import Floats
 from sottovoce.monitors.features import logged
@@ -151,12 +151,7 @@ class Monitor(Checked):
             UsageError: the file cannot be read, has another version, or its features were measured differently.
         """
         name = f"monitor file {str(path)!r}"
-        try:
-            values: JSONValue = json.loads(text_of(path))
-        except OSError as error:
-            raise UsageError(f"{name} cannot be read: {error.strerror}") from error
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"{name} is not JSON: {error}") from error
+        values: JSONValue = read_json_file(path, "monitor file", lambda content: content)
         version = values.get("format") if isinstance(values, dict) else None
         if version != FORMAT:
             raise UsageError(f"{name} has format {version!r}; this version reads {FORMAT}; train the monitor again")

@@ -22,9 +22,10 @@ from typing_extensions import TypedDict
 
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError
+from sottovoce.core.files import read_json_file
 from sottovoce.core.text import counted
 from sottovoce.core.validation import Checked
-from sottovoce.environments import Split, read_game_file
+from sottovoce.environments import Split
 
 AGENTS = ("John", "Kate", "Jack", "Emma", "Luke")
 Allocation = Literal["stochastic", "proportional"]
@@ -92,8 +93,8 @@ def starts(split: Split, seed: int = 0) -> list[int]:
 
 
 def read_game(path: Path | str) -> Game:
-    """Read a game from its file. Errors: see `read_game_file`."""
-    return read_game_file(path, Game.model_validate)
+    """Read a game from its file. Errors: see `read_json_file`."""
+    return read_json_file(path, "game file", Game.model_validate)
 
 
 class Month(TypedDict):

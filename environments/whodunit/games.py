@@ -20,8 +20,9 @@ from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, Validati
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError
+from sottovoce.core.files import read_json_file
 from sottovoce.core.validation import Checked, first_wrong
-from sottovoce.environments import Split, read_game_file
+from sottovoce.environments import Split
 
 Attributes = Mapping[str, tuple[str, ...]]
 ALL: Attributes = {
@@ -71,7 +72,7 @@ def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
     Raises:
         UsageError: the file cannot be read or is not JSON, or an attribute has fewer than two values, or one twice.
     """
-    return read_game_file(path, _listed, "attribute list")
+    return read_json_file(path, "attribute list", _listed)
 
 
 def _listed(content: JSONValue) -> dict[str, tuple[str, ...]]:
@@ -221,9 +222,9 @@ def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -
 
 
 def read_game(path: Path | str) -> Game:
-    """Read a game from its file, or of the authors' under the key "env_info". Errors: see `read_game_file`."""
+    """Read a game from its file, or of the authors' under the key "env_info". Errors: see `read_json_file`."""
 
     def game(content: JSONValue) -> Game:
         return Game.model_validate(content.get("env_info", content) if isinstance(content, dict) else content)
 
-    return read_game_file(path, game)
+    return read_json_file(path, "game file", game)

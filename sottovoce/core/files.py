@@ -1,4 +1,4 @@
-"""Regular files, YAML files, output paths, and the user's folder of stored models.
+"""Regular files, JSON and YAML files, output paths, and the user's folder of stored models.
 
 A path from outside may be a pipe, an endless device or a folder: the readers refuse these at once. Nothing is written
 into a folder that a command made, nor over an existing file without `--force`.
@@ -7,20 +7,22 @@ into a folder that a command made, nor over an existing file without `--force`.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError
 
+Built = TypeVar("Built")
 RUN, EXPERIMENT, INDEX = "log.jsonl", "experiment.yaml", "manifest.json"
 OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", INDEX: "an index"}
 """Folders that commands make, by the file that identifies each."""
@@ -64,6 +66,25 @@ def bytes_of(path: str | Path) -> bytes:
 def text_of(path: str | Path) -> str:
     """Return the text of a regular file with newlines as `Path.read_text` translates them. Errors: see `opened`."""
     return bytes_of(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_json_file(path: str | Path, subject: str, build: Callable[[JSONValue], Built]) -> Built:
+    """Return what `build` makes of the content of a JSON file, e.g. of a "game file".
+
+    Raises:
+        UsageError: the file cannot be read or is not JSON, or `build` refuses its content; the message names the file.
+    """
+    name = f"{subject} {str(path)!r}"
+    try:
+        content = json.loads(text_of(path))
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}; expected a JSON file") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is not JSON: {error}") from error
+    try:
+        return build(content)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
 
 
 def nbytes_of(folder: Path) -> int:
