@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite
-from typing_extensions import TypedDict
 
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import EDITED, Message, latest
@@ -147,87 +143,3 @@ def test_a_checkpoint_is_plain_json_and_comes_back() -> None:
     assert json.loads(json.dumps(wire)) == wire
     restored = Board(list[Message], "board").from_checkpoint(json.loads(json.dumps(wire)))
     assert restored.get() == made.get() == [message("agent_2"), message("agent_10")]
-
-
-# In a graph
-
-
-class State(TypedDict):
-    board: Annotated[list[Message], Board]
-    round: int
-
-
-def speaker(agent: str) -> AnyState:
-    def speak(state: State) -> dict[str, Any]:
-        return {"board": [message(agent, state["round"], text=f"heard {len(state['board'])}")]}
-
-    return speak
-
-
-def graph() -> StateGraph[State]:
-    """Two agents that speak at once, until the second round is over."""
-    made: StateGraph[State] = StateGraph(State)
-    for agent in ("agent_10", "agent_2"):
-        made.add_node(agent, speaker(agent))
-        made.add_edge("next_round", agent)
-        made.add_edge(agent, "close")
-    made.add_node("next_round", lambda state: {"round": state["round"] + 1})
-    made.add_node("close", lambda state: {})
-    made.add_edge(START, "next_round")
-    made.add_conditional_edges("close", lambda state: "next_round" if state["round"] < 1 else END)
-    return made
-
-
-EXPECTED = [
-    message("agent_2", 0, "heard 0"),
-    message("agent_10", 0, "heard 0"),
-    message("agent_2", 1, "heard 2"),
-    message("agent_10", 1, "heard 2"),
-]
-
-
-def saver() -> InMemorySaver:
-    """A saver that takes nothing but what msgpack knows."""
-    return InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
-
-
-def test_a_run_with_a_strict_saver_gives_the_same_and_its_checkpoints_hold_plain_json() -> None:
-    config: Any = {"configurable": {"thread_id": "1"}}
-    start: Any = {"round": -1}
-    kept = saver()
-    compiled = graph().compile(checkpointer=kept)
-
-    assert compiled.invoke(start, config)["board"] == EXPECTED
-    assert compiled.get_state(config).values["board"] == EXPECTED
-    for checkpoint in kept.list(config):
-        wire = checkpoint.checkpoint["channel_values"].get("board", [])
-        assert json.loads(json.dumps(wire)) == wire
-
-
-def test_a_stopped_run_goes_on_where_it_was() -> None:
-    config: Any = {"configurable": {"thread_id": "1"}}
-    start: Any = {"round": -1}
-    kept = saver()
-
-    stopped = graph().compile(checkpointer=kept, interrupt_before=["close"])
-    stopped.invoke(start, config)
-    resumed = graph().compile(checkpointer=kept)
-
-    assert stopped.get_state(config).values["board"] == EXPECTED[:2]
-    assert resumed.invoke(None, config)["board"] == EXPECTED
-
-
-def test_a_board_can_be_edited_from_outside() -> None:
-    config: Any = {"configurable": {"thread_id": "1"}}
-    start: Any = {"round": -1}
-    compiled = graph().compile(checkpointer=saver())
-    compiled.invoke(start, config)
-
-    compiled.update_state(
-        config, {"board": [replace(EXPECTED[0], text="edited", attempt=1).to_dict()]}, as_node="close"
-    )
-    board = compiled.get_state(config).values["board"]
-
-    first, *_ = latest(board)
-    assert first.text == "edited"
-    assert first.latent is None  # so it is read in words

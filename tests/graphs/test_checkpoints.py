@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import Ids, Rows, load
-from tests import warm
 from tests.graphs.support import (
     KEYS,
     QUESTION,
@@ -173,48 +170,6 @@ def test_a_run_that_stopped_between_steps_goes_on_in_a_new_process_as_if_unbroke
             assert outcome(graph.invoke(None, THREAD, output_keys=KEYS)) == unbroken
 
 
-KILLED = """
-import os, signal, sqlite3, sys, time
-from langgraph.checkpoint.sqlite import SqliteSaver
-from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.graphs.debate import create_debate
-from sottovoce.graphs.debate import Debate
-
-class Mortal(ScriptedChatModel):
-    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
-        if (run_manager.metadata["agent"], run_manager.metadata["round"]) == ("agent_2", 1):
-            written = "select count(distinct task_id) from writes where checkpoint_id = "
-            written += "(select max(checkpoint_id) from checkpoints)"
-            while sqlite3.connect(sys.argv[1]).execute(written).fetchone()[0] < 2:
-                time.sleep(0.01)  # the others finish
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super()._generate(messages, stop, run_manager, **kwargs)
-
-model = Mortal({f"agent_{i + 1}": [f"{i + 1} in {r}. Answer: {r}" for r in range(3)] for i in range(3)})
-with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
-    graph = create_debate(Debate(agents=3, rounds=3), models=model).compile(checkpointer=saver)
-    config = {"configurable": {"thread_id": "1"}}
-    graph.invoke({"question": "What is 14 + 3 * 5 - 7?", "id": "q1"}, config, durability="sync")
-"""
-
-
-def test_a_killed_run_goes_on_with_the_agent_that_was_killed(tmp_path: Path) -> None:
-    killed = warm.run(KILLED, tmp_path / "checkpoints.db")
-    assert killed.returncode == -signal.SIGKILL
-    model = ScriptedChatModel(
-        {
-            "agent_1": ["1 in 2. Answer: 2"],
-            "agent_2": ["2 in 1. Answer: 1", "2 in 2. Answer: 2"],
-            "agent_3": ["3 in 2. Answer: 2"],
-        }
-    )  # no more than what was not said yet
-    with saver_of("sqlite", tmp_path) as saver:
-        graph = debating(model, agents=3, rounds=3, saver=saver)
-        assert graph.get_state(THREAD).next == ("agent_2",)
-        state = graph.invoke(None, THREAD, output_keys=KEYS)
-    assert outcome(state) == outcome(held(debating(marked(3, 3), agents=3, rounds=3)))
-
-
 def test_a_context_that_asks_for_another_graph_is_refused_before_anybody_speaks() -> None:
     model = marked(3, 2)
     graph = debating(model, rounds=2)
@@ -289,37 +244,3 @@ def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(tmp_path: 
 
     assert max(sizes) < 1500  # bytes a message, settings and decision included
     assert abs(sizes[0] - sizes[1]) < 50  # digits
-
-
-def finished(agents: int, store: PayloadStore) -> tuple[Graph, list[Any]]:
-    """A debate by CIPHER that was held, and its checkpoints from which something is left to do."""
-    settings = Debate(protocol="cipher", exact=True, agents=agents, rounds=3, max_tokens=8, answer_turn="off")
-    graph = create_debate(settings, store=store).compile(checkpointer=InMemorySaver())
-    graph.invoke(QUESTION, THREAD)
-    return graph, [snapshot for snapshot in graph.get_state_history(THREAD) if snapshot.next]
-
-
-def end(graph: Graph, store: PayloadStore) -> tuple[object, ...]:
-    """How the thread ends now: the digest of a payload is that of its tokens, spans and hidden rows."""
-    state = graph.get_state(THREAD).values
-    said = [(each.place, each.text, each.payload.load(store).ids, each.payload.sha256) for each in board(state)]  # type: ignore[union-attr]
-    return said, state["votes"], state["decision"], state["settings"]
-
-
-def alike_from(graph: Graph, snapshots: Sequence[Any], store: PayloadStore) -> None:
-    expected = end(graph, store)
-    for snapshot in snapshots:
-        graph.invoke(None, snapshot.config)
-        assert end(graph, store) == expected, snapshot.next
-
-
-def test_from_three_steps_of_a_debate_the_end_is_the_same(store: PayloadStore) -> None:
-    graph, snapshots = finished(2, store)
-    assert len(snapshots) == 12  # the input, its question, three rounds of three steps, the decision
-    alike_from(graph, snapshots[1::5], store)
-
-
-@pytest.mark.slow
-def test_from_every_step_of_a_debate_the_end_is_the_same(store: PayloadStore) -> None:
-    graph, snapshots = finished(3, store)
-    alike_from(graph, snapshots, store)

@@ -16,8 +16,8 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES
 from tests.graphs.support import KEYS, QUESTION, Graph, board, built, debating, held, marked
-from tests.graphs.test_schemes_resume import exact, graph_of
-from tests.tables import each_row, some
+from tests.graphs.test_schemes_resume import cmd, exact
+from tests.tables import each_row
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 OTHER: Any = {"configurable": {"thread_id": "2"}}
@@ -95,9 +95,8 @@ def test_a_graph_inside_another_one_takes_what_it_knows_of_that_one_s_state(sche
 # One question after another
 
 
-@pytest.mark.parametrize("name", some(["cmd", "madra"], "cmd"))
-def test_the_next_question_of_a_thread_is_discussed_as_in_a_thread_of_its_own(name: str, store: PayloadStore) -> None:
-    graph = graph_of(name, exact(store), InMemorySaver(), rounds=1)
+def test_the_next_question_of_a_thread_is_discussed_as_in_a_thread_of_its_own(store: PayloadStore) -> None:
+    graph = cmd(exact(store), rounds=1)
     held(graph, THREAD, target="22", aliases=["22.0"], documents=["Mia has 3."], description="Sums.")
     first = graph.get_state(THREAD).values
     place = {"agent": "agent_1", "role": "agent_1", "act": "answer", "epoch": 0, "round": 0, "turn": 0, "attempt": 0}

@@ -77,11 +77,8 @@ def places_asked(folder: Path) -> list[tuple[Any, ...]]:
 
 def places_committed(folder: Path) -> set[tuple[Any, ...]]:
     """Discussion and place of every message in the log."""
-    return {(*key, *message.place) for key, record in _records(folder).items() for message in record.messages}
-
-
-def _records(folder: Path) -> dict[Key, Any]:
-    return dict(load_run(folder).records) if (folder / "log.jsonl").exists() else {}
+    records = load_run(folder).records if (folder / "log.jsonl").exists() else {}
+    return {(*key, *message.place) for key, record in records.items() for message in record.messages}
 
 
 def said(folder: Path) -> Said:

@@ -17,10 +17,10 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import RecordError
 from sottovoce.datasets.samples import samples
-from sottovoce.graphs import SCHEMES, schemes
-from sottovoce.graphs.codegen import CodeGen
+from sottovoce.graphs import SCHEMES
 from sottovoce.graphs.debate import Debate, create_debate
-from sottovoce.nodes.question import Question, question_id
+from sottovoce.graphs.scheme import record_of
+from sottovoce.nodes.question import question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.manifest import new_manifest
@@ -28,22 +28,8 @@ from sottovoce.runs.run import Run, load_run
 from sottovoce.runs.run_directory import lines_of
 from sottovoce.runs.runner import resume_run, run_all
 from tests.runs.killed import hold, killed_often, said
-from tests.runs.schemes import (
-    ASKED,
-    CHOSEN,
-    DEALT,
-    JUDGED,
-    LIVED,
-    LOOKED_UP,
-    PLAYED,
-    SENT,
-    WATCHED,
-    WEIGHED,
-    Replies,
-    says,
-)  # fmt: skip
+from tests.runs.schemes import LIVED, WATCHED, WEIGHED, Replies, says
 from tests.runs.support import QUESTION, RecordedChatModel
-from tests.tables import some
 
 EXACT = Debate(rounds=2, exact=True, max_tokens=60)
 
@@ -105,27 +91,20 @@ def replied(value: Any) -> Any:
     return f"{value['act']}: 22" if value["begun"] else "Hm."
 
 
-CODED: tuple[Settings, Replies] = (
-    CodeGen(agents=2, rounds=1, sandbox="limits", unsafe=True),
-    {"": ["```python\ndef add(a, b):\n    return a + b\n```\n[reflection 1]: fine"] * 40},
-)
-BOOK = Question(question="Where was the author of The Salt Ledger born?", kind="text", target="Greyholt")
-CASES: dict[str, tuple[tuple[Settings, Replies], Watch | None, Question]] = {
-    "judged": (JUDGED, None, QUESTION), "weighed": (WEIGHED, None, QUESTION), "asked": (ASKED, None, QUESTION),
-    "sent": (SENT, None, QUESTION), "looked up": (LOOKED_UP, None, BOOK), "chosen": (CHOSEN, None, BOOK),
-    "dealt": (DEALT, None, QUESTION), "played": (PLAYED, None, QUESTION), "lived": (LIVED, None, QUESTION),
-    "coded": (CODED, None, samples("problems", 1, CODED[0], 0)[0]),
-    **{what: ((Debate(rounds=2), WATCHED), At(what), QUESTION) for what in ("again", "reset", "mute", "human")},
-    "approved": ((Debate(rounds=2, approve=["answer"]), WATCHED), None, QUESTION),
-    "a person": ((Debate(rounds=1, human=["agent_1"]), {"agent_2": [says(22)] * 3}), None, QUESTION),
-}  # fmt: skip
+CASES: dict[str, tuple[tuple[Settings, Replies], Watch | None]] = {
+    "a scheme": (WEIGHED, None),
+    "a world": (LIVED, None),
+    "a reset": ((Debate(rounds=2), WATCHED), At("reset")),
+    "a take-over": ((Debate(rounds=2, intervention="human"), WATCHED), At("human")),
+    "approved": ((Debate(rounds=2, approve=["answer"]), WATCHED), None),
+    "a person": ((Debate(rounds=1, human=["agent_1"]), {"agent_2": [says(22)] * 3}), None),
+}
 
 
-@pytest.mark.parametrize("case", some([*CASES], "weighed", "lived", "human", "approved"))
+@pytest.mark.parametrize("case", CASES)
 def test_a_run_is_resumed_from_its_log_alone_after_any_line_to_the_same_steps(case: str, tmp_path: Path) -> None:
-    (settings, replies), watch, question = CASES[case]
-    scheme = next(each.name for each in schemes() if each.settings is type(settings))
-    settings = settings.model_copy(update={"intervention": "human"} if case == "human" else {})
+    (settings, replies), watch = CASES[case]
+    scheme = record_of(settings).name
 
     def run_on(run: Run, models: Any) -> None:
         run_all(run, settings, PayloadStore(tmp_path / "p"), models=models, watch=watch, person=replied)
@@ -135,11 +114,11 @@ def test_a_run_is_resumed_from_its_log_alone_after_any_line_to_the_same_steps(ca
         return sorted((line["task"], json.dumps({**line, "seconds": 0})) for line in lines)
 
     whole, first = tmp_path / "whole", ScriptedChatModel(replies)
-    manifest = new_manifest(scheme, settings, [question], models=first)
-    run_on(Run.start(manifest, [question], whole), first)
+    manifest = new_manifest(scheme, settings, [QUESTION], models=first)
+    run_on(Run.start(manifest, [QUESTION], whole), first)
     done = load_run(whole).only
     assert done.decision is not None
-    said = {(f"{settings.seed}/{question_id(question)}", each.place): each for each in done.messages}
+    said = {(f"{settings.seed}/{question_id(QUESTION)}", each.place): each for each in done.messages}
     lines = (whole / "log.jsonl").read_text().splitlines(keepends=True)
     for n in range(2, len(lines) - 1, max(1, len(lines) // 7)):
         folder = tmp_path / str(n)

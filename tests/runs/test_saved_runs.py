@@ -18,7 +18,7 @@ from sottovoce.runs.log import Event
 from sottovoce.runs.manifest import RunManifest, new_manifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run, load_run
-from sottovoce.runs.run_directory import Log, lines_of
+from sottovoce.runs.run_directory import Log
 from sottovoce.runs.runner import resume_run, run_all
 from tests import warm
 
@@ -60,21 +60,6 @@ def stopped(tmp_path: Path) -> Path:
     with pytest.raises(Stop):
         hold(begin(tmp_path / "run"), observe=stop_after(4))
     return tmp_path / "run"
-
-
-def test_a_stopped_run_is_resumed_where_it_was(stopped: Path) -> None:
-    before = load_run(stopped)
-    assert before.status == "stopped" and len(before.only.messages) == 4
-
-    after = hold(resume_run(before, models=fresh()))
-
-    asked = [line for _, line in lines_of(stopped) if line["line"] == "asked"]
-    assert after.status == "done" and len(after.only.messages) == 2 * ROUNDS
-    assert sorted((line["round"], line["agent"]) for line in asked) == [
-        (round, f"agent_{i}") for round in range(ROUNDS) for i in (1, 2)
-    ]
-    again = load_run(stopped)
-    assert again.only == after.only and again.status == "done"
 
 
 def test_a_line_that_was_cut_off_is_said_and_done_again(stopped: Path) -> None:
