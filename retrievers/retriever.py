@@ -173,8 +173,8 @@ def retriever_over(thing: Any, source: str) -> PassageRetriever:  # Any: an obje
     if isinstance(thing, BaseRetriever):
         return LangChainRetriever(source=source, retriever=thing)
     raise UsageError(
-        f"{source!r} is of type {type(thing).__name__}; expected a LangChain retriever or vector store, "
-        "or a function without arguments that returns one"
+        f"{source!r} is of type {type(thing).__name__}; expected a LangChain retriever (PassageRetriever is a "
+        "base class) or vector store, or a function without arguments that returns one"
     )
 
 
