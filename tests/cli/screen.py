@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import re
 from io import StringIO
+from typing import Any
 
 from rich.console import Console
 
+from sottovoce.cli.live import LiveTranscript
 from sottovoce.report import transcript
 from sottovoce.runs.record import DiscussionRecord
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 
 
+def console_of(width: int = 60, height: int = 30, *, terminal: bool = False, **more: Any) -> Console:
+    """A console that writes into memory, as a terminal or as a pipe."""
+    size, plain = {"width": width, "height": height}, {"markup": False, "emoji": False, "highlight": False}
+    return Console(file=StringIO(), force_terminal=terminal, **{**size, **plain, **more})
+
+
+def text_of(console: Console) -> str:
+    """All that was written on such a console."""
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def in_motion(live: LiveTranscript, console: Console) -> str:
+    """What a live view shows now."""
+    with console.capture() as capture:
+        console.print(live._now())
+    return capture.get()
+
+
 def printed(run: DiscussionRecord, width: int = 60, *, terminal: bool = False) -> str:
-    file = StringIO()
-    console = Console(
-        file=file, width=width, force_terminal=terminal, color_system="truecolor" if terminal else None,
-        markup=False, emoji=False, highlight=False,
-    )  # fmt: skip
+    console = console_of(width, terminal=terminal, color_system="truecolor" if terminal else None)
     transcript.print_run(console, run)
-    return file.getvalue()
+    return text_of(console)
 
 
 def left_on_screen(written: str) -> list[str]:

@@ -19,39 +19,20 @@ from sottovoce.runs.log import Count, Event
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import load_run
 from sottovoce.runs.runner import resume_run
-from tests.cli.screen import left_on_screen, printed
+from tests.cli.screen import console_of, in_motion, left_on_screen, printed, text_of
 from tests.runs import schemes
 from tests.runs.schemes import ASKED, JUDGED, WATCHED, WEIGHED, Once
 from tests.runs.test_saved_runs import begin, fresh, hold
 
 
-def screen(width: int = 100, height: int = 30) -> Console:
-    return Console(file=StringIO(), width=width, height=height, force_terminal=True, markup=False, highlight=False)
-
-
-def pipe(width: int = 60) -> Console:
-    return Console(file=StringIO(), width=width, markup=False, emoji=False, highlight=False)
-
-
-def shown(console: Console) -> str:
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
-
-
-def now(live: LiveTranscript, console: Console) -> str:
-    with console.capture() as capture:
-        console.print(live._now())
-    return capture.get()
-
-
 def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tuple[Event, str]]:
     """Each event of a scripted run, and what is in motion after it."""
-    console = screen(height=80)
+    console = console_of(100, 80, terminal=True)
     live, seen = LiveTranscript(console, "loading"), list[tuple[Event, str]]()
 
     def watch(run: DiscussionRecord, event: Event) -> None:
         live.observe(run, event)
-        seen.append((event, now(live, console)))
+        seen.append((event, in_motion(live, console)))
 
     schemes.held(*scheme, tmp_path, watch)
     return seen
@@ -68,7 +49,7 @@ TAKEN_BACK: tuple[Settings, schemes.Replies] = (Debate(rounds=2), WATCHED)
 def test_a_terminal_and_a_pipe_are_left_with_the_transcript(
     scheme: tuple[Settings, schemes.Replies], watch: Once | None, tmp_path: Path
 ) -> None:
-    live, after, piped = screen(height=500), screen(height=500), pipe()
+    live, after, piped = console_of(100, 500, terminal=True), console_of(100, 500, terminal=True), console_of()
 
     with LiveTranscript(live, "loading") as view, PipedTranscript(piped) as printer:
 
@@ -81,8 +62,8 @@ def test_a_terminal_and_a_pipe_are_left_with_the_transcript(
         console.print(transcript.conclusion(console, run))
     transcript.print_run(after, run)
 
-    assert left_on_screen(shown(live)) == left_on_screen(shown(after))
-    assert shown(piped) == printed(run)
+    assert left_on_screen(text_of(live)) == left_on_screen(text_of(after))
+    assert text_of(piped) == printed(run)
 
 
 def test_votes_appear_when_they_are_counted(tmp_path: Path) -> None:
@@ -95,17 +76,17 @@ def test_votes_appear_when_they_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_round_is_printed_when_the_next_one_begins(tmp_path: Path) -> None:
-    console, seen = pipe(), list[tuple[Event, str]]()
+    console, seen = console_of(), list[tuple[Event, str]]()
 
     def watch(run: DiscussionRecord, event: Event) -> None:
         piped.observe(run, event)
-        seen.append((event, shown(console)))
+        seen.append((event, text_of(console)))
 
     with PipedTranscript(console) as piped:
         schemes.held(*JUDGED, tmp_path, watch)
 
     said = [(event, text) for event, text in seen if isinstance(event, Message) and event.act == "revise"]
-    assert said and all(text.count("╭─ affirmative") == 1 and text != shown(console) for _, text in said)
+    assert said and all(text.count("╭─ affirmative") == 1 and text != text_of(console) for _, text in said)
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from pydantic import Field
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
-from sottovoce.graphs.frame import Frame
-from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.decide import entropy_of, majority, read_vote
-from sottovoce.nodes.say import answer
-from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Decision, Vote
 from tests.graphs.support import Recording, board, debating, held, lonely_loaded
 from tests.tables import each_row
@@ -177,34 +172,3 @@ def test_a_debate_of_local_models_can_break_ties_by_certainty(tmp_path: Path) ->
 
     assert all("entropy" in vote for vote in decision["votes"] if vote["counts"])
     assert any(vote["counts"] for vote in decision["votes"])
-
-
-class Bench(Settings):
-    """Agents answer, and a judge beside them."""
-
-    agents: int = Field(default=1, description="how many")
-
-    def others(self) -> list[str]:
-        return ["judge"]
-
-
-def create_bench(settings: Bench | None = None, **given: Any) -> Graph:
-    settings = settings or Bench()
-    frame = Frame(SCHEME, settings, **given)
-    for agent in settings.names():
-        frame.graph.add_edge("next_round", agent)
-        frame.act(agent, answer, to="decide")
-    return frame.graph
-
-
-SCHEME = Scheme("bench", Bench, create_bench)
-
-
-@pytest.mark.parametrize(("judge", "expected"), [("7", "7"), ("5", "5")])
-def test_the_vote_of_a_judge_who_answered_counts_behind_those_who_discuss(judge: str, expected: str) -> None:
-    said = {"agent_1": "5", "agent_2": "7", "judge": judge}
-    model = ScriptedChatModel({agent: [f"The answer is {text}."] for agent, text in said.items()})
-    decision = create_bench(Bench(agents=2), models=model).compile().invoke({"question": "How many?"})["decision"]
-
-    assert [(vote["agent"], vote["answer"]) for vote in decision["votes"]] == [*said.items()]
-    assert decision["answer"] == expected and decision["why"] == f"2 of 3 say {expected}"

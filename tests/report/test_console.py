@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from io import StringIO
 
 import pytest
-from rich.console import Console
 
 from sottovoce.channels.message import Message
 from sottovoce.cli.live import LiveTranscript
@@ -18,6 +16,7 @@ from sottovoce.report.tables import moves
 from sottovoce.runs.log import Asked, Speaking
 from sottovoce.runs.record import DiscussionRecord
 from tests import warm
+from tests.cli.screen import console_of, in_motion, text_of
 from tests.runs.support import QUESTION
 
 WIDE = {
@@ -42,35 +41,29 @@ def run_of(*said: Message) -> DiscussionRecord:
     return DiscussionRecord(scheme="debate", settings=settings, question=QUESTION, messages=list(said))
 
 
-def shown(live: LiveTranscript, console: Console) -> list[str]:
-    with console.capture() as capture:
-        console.print(live._now())
-    return capture.get().splitlines()
-
-
 @pytest.mark.parametrize("name", WIDE)
 def test_borders_stay_whole_around_wide_letters(name: str) -> None:
-    console = Console(file=StringIO(), width=80, height=24, force_terminal=True, color_system=None, markup=False)
+    console = console_of(80, terminal=True, color_system=None)
     live = LiveTranscript(console, "loading")
     first, second = (Message(f"agent_{at}", 0, "answer", WIDE[name], order=at - 1) for at in (1, 2))
 
     live.observe(run_of(first), Speaking(second))
 
-    lines = [line for line in shown(live, console) if line.startswith(("│", "╭", "╰"))]
+    lines = [line for line in in_motion(live, console).splitlines() if line.startswith(("│", "╭", "╰"))]
     assert {columns(line) for line in lines} == {80} and len(lines) > 4
     assert all(line.endswith(("│", "╮", "╯")) for line in lines)
 
 
 def test_an_agent_that_has_said_nothing_yet_reads_its_prompt() -> None:
-    console = Console(file=StringIO(), width=80, height=24, force_terminal=True, color_system=None, markup=False)
+    console = console_of(80, terminal=True, color_system=None)
     live, run = LiveTranscript(console, "loading"), run_of()
     asked = {"epoch": 0, "round": 0, "turn": 0, "act": "answer", "attempt": 0, "turns": [("user", "x?")]}
 
     for agent in ("agent_2", "agent_1"):
         live.observe(run, Asked.model_validate({**asked, "agent": agent}))
-    before = shown(live, console)
+    before = in_motion(live, console).splitlines()
     live.observe(run, Speaking(Message("agent_2", 0, "answer", "It is", order=1)))
-    after = shown(live, console)
+    after = in_motion(live, console).splitlines()
 
     titles = next(line for line in before if "agent_1 …" in line)
     assert titles.index("agent_1 …") < titles.index("agent_2 …")
@@ -80,12 +73,11 @@ def test_an_agent_that_has_said_nothing_yet_reads_its_prompt() -> None:
 
 @pytest.mark.parametrize("text", ["22\n" + "\n" * 299 + "the end", "22" + "\n \n" * 150])
 def test_many_empty_lines_are_a_mark(text: str) -> None:
-    console = Console(file=StringIO(), width=80, markup=False)
+    console = console_of(80)
 
     console.print(transcript.panel(Message("agent_1", 0, "answer", text)))
 
-    assert isinstance(console.file, StringIO)
-    printed = console.file.getvalue()
+    printed = text_of(console)
     assert len(printed.splitlines()) < 9 and "299 empty lines" in printed
     assert ("22" in printed, "the end" in printed) == ("22" in text, "the end" in text)
 
@@ -94,7 +86,7 @@ def test_many_empty_lines_are_a_mark(text: str) -> None:
 def test_a_dumb_terminal_has_no_live_view(monkeypatch: pytest.MonkeyPatch, term: str, expected: bool) -> None:
     monkeypatch.setenv("TERM", term)
 
-    assert moves(Console(file=StringIO(), force_terminal=True)) is expected
+    assert moves(console_of(terminal=True)) is expected
 
 
 def test_help_and_a_run_are_readable_where_there_is_only_ascii() -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console
 
 from sottovoce.cli.live import LiveTranscript, PipedTranscript
 from sottovoce.graphs.debate import Debate
@@ -19,7 +16,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.report import transcript
 from sottovoce.runs.record import DiscussionRecord
-from tests.cli.screen import left_on_screen
+from tests.cli.screen import console_of, left_on_screen, text_of
 from tests.runs import schemes
 from tests.runs.schemes import ASKED, BOOK, CHOSEN, JUDGED, LIVED, LOOKED_UP, Once, says
 from tests.runs.support import QUESTION
@@ -37,16 +34,6 @@ SPOKEN: dict[str, tuple[Settings, schemes.Replies, Question]] = {
 HEAD = re.compile(r"^(\w+) is asked \(|^╭─ (\w+)", re.MULTILINE)
 
 
-def console_of(*, terminal: bool = False) -> Console:
-    plain: Any = {"markup": False, "emoji": False, "highlight": False}
-    return Console(file=StringIO(), width=100, height=60, force_terminal=terminal, **plain)
-
-
-def text_of(console: Console) -> str:
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
-
-
 def asked_and_said(text: str) -> Iterator[tuple[str, str]]:
     """Each agent that is asked, with the one whose message comes next."""
     heads = HEAD.findall(text)
@@ -58,7 +45,7 @@ def asked_and_said(text: str) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("name", some([*SPOKEN], "debate with summaries", "cmd", "react"))
 def test_each_prompt_is_shown_once_above_the_reply_of_its_agent(name: str, tmp_path: Path) -> None:
     settings, replies, question = SPOKEN[name]
-    pipe, screen, later = console_of(), console_of(terminal=True), console_of()
+    pipe, screen, later = console_of(100, 60), console_of(100, 60, terminal=True), console_of(100, 60)
 
     with PipedTranscript(pipe, prompts=True) as piped, LiveTranscript(screen, "loading", prompts=True) as live:
 
@@ -78,7 +65,7 @@ def test_each_prompt_is_shown_once_above_the_reply_of_its_agent(name: str, tmp_p
 
 def test_prompts_of_what_was_taken_back_stay_with_it(tmp_path: Path) -> None:
     run = schemes.held(Debate(rounds=2), schemes.WATCHED, tmp_path, watch=Once("reset"))
-    console = console_of()
+    console = console_of(100, 60)
 
     transcript.print_run(console, run, prompts=True)
 

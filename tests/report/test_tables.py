@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
 import pytest
-from rich.console import Console
 
 from sottovoce.report.tables import Table, show, table
+from tests.cli.screen import console_of, text_of
 
 WIDE = "run | questions | discussions | accuracy | 95 % | abstained | failed | FLOPs | seconds, in parallel"
 ROW = ["`nl`", "200", "200", "50.0%", "43.1% to 56.9%", "0", "0", "1.50e+12", "0.25"]
 
 
 def shown(*parts: Table | str, width: int = 80, terminal: bool = True) -> str:
-    console = Console(file=StringIO(), width=width, force_terminal=terminal, color_system=None, markup=False)
+    console = console_of(width, terminal=terminal, color_system=None)
     show(*parts, console=console)
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
+    return text_of(console)
 
 
 def test_a_pipe_gets_markdown() -> None:

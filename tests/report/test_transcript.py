@@ -116,10 +116,6 @@ def said(*messages: Message) -> DiscussionRecord:
     return DiscussionRecord(scheme="debate", settings=settings, question=QUESTION, messages=ordered([*messages]))
 
 
-def headed(run: DiscussionRecord) -> list[tuple[str, list[str]]]:
-    return [(block.heading, [message.agent for message in block.messages]) for block in blocks.rounds(run)]
-
-
 def test_what_a_reset_withdrew_stands_under_a_heading_that_says_so() -> None:
     run = said(
         Message("agent_1", 0, "answer", "first"),
