@@ -85,8 +85,8 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copies(tmp_path: Path) -> Path:
-    """A file of two questions under eight ids."""
-    rows = [f'{{"id": "{n}", "question": "What is {n % 2} + 1?", "target": "{n % 2 + 1}"}}' for n in range(8)]
+    """A file of two questions under four ids."""
+    rows = [f'{{"id": "{n}", "question": "What is {n % 2} + 1?", "target": "{n % 2 + 1}"}}' for n in range(4)]
     (tmp_path / "copies.jsonl").write_text("\n".join(rows))
     return tmp_path / "copies.jsonl"
 
