@@ -1,4 +1,4 @@
-"""A scheme in a package of its own (tests/plugin/panel): it reaches every feature that a scheme of ours reaches."""
+"""A scheme and a protocol in packages of their own (tests/plugin): they reach every feature that ours reach."""
 
 from __future__ import annotations
 
@@ -134,7 +134,11 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
 def test_a_run_without_its_package_says_so_and_hides_no_other_run(two: list[Path], tmp_path: Path) -> None:
     shutil.copytree(two[0], tmp_path / "a-panel")
     asked = "debate --model bundled --sample arithmetic --limit 1 --rounds 1 --max-tokens 8 --answer-turn off"
-    run(f"{asked} --protocol louder --save {tmp_path / 'b-louder'}")
+    run(f"{asked} --protocol louder --option gain=3 --save {tmp_path / 'b-louder'}")
+    head, *lines = log(tmp_path / "b-louder")
+    assert (head["settings"]["protocol"], head["settings"]["option"]) == ("louder", {"gain": 3})
+    said = [event for line in lines for event in line.get("events", []) if event["event"] == "said"]
+    assert {event["payload"]["protocol"] for event in said} == {"louder"}
     for name, old, new in (
         ("c-kind", '"kind":"number"', '"kind":"colour"'),
         ("d-newer", '"version":1', '"version":2'),
@@ -189,17 +193,19 @@ def test_help_lists_it_and_loads_nothing_of_it() -> None:
     assert done.loaded == []
 
 
-def test_studio_s_configuration_names_it_and_serves_its_settings() -> None:
+def test_studio_s_configuration_names_it_and_serves_its_settings_and_the_protocol_in_its_form() -> None:
     made = warm.run("from sottovoce.graphs.__main__ import main; main()", cwd=PLUGIN, env=installed())
     config = json.loads(printed(made))
     assert [*config["graphs"]] == [*NAMES, "panel"]
     module, name = config["graphs"]["panel"]["path"].split(":")
     code = (
-        f"import json; from {module} import {name} as make; graph = make({{'configurable': {{'experts': 3}}}});"
-        "print(json.dumps([[*graph.get_graph().nodes], [*graph.get_context_jsonschema()['properties']][:8]]))"
+        f"import json, sys; from {module} import {name} as make; graph = make({{'configurable': {{'experts': 3}}}});"
+        "form = graph.get_context_jsonschema()['properties']; loaded = 'louder' in sys.modules; "
+        "print(json.dumps([[*graph.get_graph().nodes], [*form][:8], form['protocol']['enum'], loaded]))"
     )
-    nodes, fields = json.loads(printed(warm.run(code, cwd=PLUGIN, env=installed())))
+    nodes, fields, protocols, is_loaded = json.loads(printed(warm.run(code, cwd=PLUGIN, env=installed())))
     assert {"expert_3", "chair", "decide"} <= {*nodes} and fields[0] == "rounds" and "experts" in fields
+    assert protocols == ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft", "louder"] and not is_loaded
 
 
 def test_its_prompts_can_be_replaced_by_a_pack_and_are_part_of_a_run_s_digest(tmp_path: Path) -> None:
