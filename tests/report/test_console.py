@@ -92,6 +92,7 @@ def test_a_dumb_terminal_has_no_live_view(monkeypatch: pytest.MonkeyPatch, term:
 def test_help_and_a_run_are_readable_where_there_is_only_ascii() -> None:
     program = (
         "import sys; sys.stdout.reconfigure(encoding='ascii'); "
+        "from sottovoce.cli import command; command.LATE = 600; "  # whatever a busy machine takes to load
         "from sottovoce.cli.main import main; main(['debate', '--help-all']); main(['graph', 'list']); "
         "main(['single', 'Wie gro\\xdf ist 2 + 2?', '--max-tokens', '8'])"
     )
