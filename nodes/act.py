@@ -8,7 +8,9 @@ packages may give as an act.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Protocol
 
@@ -30,11 +32,6 @@ Act = Callable[[RunContext[AnyState], AnyState, Agent], Awaitable[Update] | Upda
 """Takes the run, the state and the agent, and returns an update, in which messages for the board are `Message`."""
 Step = Callable[[RunContext[AnyState], AnyState], Update]
 """A step without an agent: takes the run and the state, and returns an update, as an act does."""
-DISCUSSION = "discussion"
-"""The key in LangGraph's configuration of a discussion of a saved run: the run's graph and its `Steps`.
-
-A graph that an agent calls inherits the configuration, but its steps are not the run's.
-"""
 GOTO = "__goto__"
 """The key of a recorded update with the nodes that run next, if the node returned a `Command`."""
 
@@ -56,6 +53,23 @@ class Steps(Protocol):
 
     def grows(self, ask: Ask) -> Grew | None:
         """Return a function that takes the text of a reply so far, from any thread; None if nobody watches."""
+
+
+RUNNING: ContextVar[tuple[object, Steps] | None] = ContextVar("running", default=None)
+"""The discussion of a saved run that is under way here: its graph and its steps.
+
+It is None in a graph that an agent calls: the steps of that graph are not the run's.
+"""
+
+
+@contextmanager
+def running(discussion: tuple[object, Steps] | None) -> Iterator[None]:
+    """Set `RUNNING` for what runs within."""
+    before = RUNNING.set(discussion)
+    try:
+        yield
+    finally:
+        RUNNING.reset(before)
 
 
 class Node(Runnable[AnyState, AnyState]):
@@ -86,15 +100,17 @@ class RecordedNode(Runnable[AnyState, AnyState]):
         self.name = name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-        """Return the update; runs are async."""
-        return self._node.invoke(input, config, **options)
+        """Return the update; runs are async, so it is not a run's."""
+        with running(None):
+            return self._node.invoke(input, config, **options)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Return the update."""
-        configurable = (config or {}).get("configurable") or {}
-        graph, steps = configurable.get(DISCUSSION, (None, None))
-        if config is None or graph is not self._graph:
-            return await self._node.ainvoke(input, config, **options)
+        graph, steps = RUNNING.get() or (None, None)
+        if steps is None or graph is not self._graph:
+            with running(None):
+                return await self._node.ainvoke(input, config, **options)
+        assert config is not None, "LangGraph passes one"
         about = config["metadata"]
         step = step_name(about["langgraph_step"], self.get_name(), about["langgraph_path"])
         update = steps.repeat(step)

@@ -270,7 +270,7 @@ async def _replied(state: Discussion, speaker: Agent, ask: Ask, heard: list[Hear
     from langchain_core.runnables.config import ensure_config  # late, as all that imports langchain or langgraph
 
     from sottovoce.agents import person
-    from sottovoce.nodes.act import DISCUSSION
+    from sottovoce.nodes.act import RUNNING
     from sottovoce.nodes.streams import report
 
     where = {name: value for name, value in ask.place._asdict().items() if name != "epoch"}
@@ -279,7 +279,7 @@ async def _replied(state: Discussion, speaker: Agent, ask: Ask, heard: list[Hear
     texts = state.get("pending", {}).get(config.get("metadata", {}).get("langgraph_node", ""), {}).get("written", {})
     if ask.act in texts and not ask.asked:
         return replace(person.from_text(ask, texts[ask.act]), order=speaker.order)
-    _, discussion = config.get("configurable", {}).get(DISCUSSION, (None, None))
+    _, discussion = RUNNING.get() or (None, None)
     if discussion is None:
         return await speaker.reply(ask)
     if not speaker.person:

@@ -10,7 +10,7 @@ from langgraph.config import get_config
 from sottovoce.agents.person import check_saver
 from sottovoce.channels.board import OVERWRITE
 from sottovoce.core.any_types import AnyState, JSONValue
-from sottovoce.nodes.act import DISCUSSION, Node, Step, plain
+from sottovoce.nodes.act import RUNNING, Node, Step, plain
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import Rule
 from sottovoce.nodes.hearing import check_alone, check_edges, check_escalation
@@ -51,7 +51,7 @@ def setup(
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**asked, **first}
         # The discussions of a saved run share its context.
-        run = contexts.of(opened, settings, new=DISCUSSION not in config.get("configurable", {}))
+        run = contexts.of(opened, settings, new=RUNNING.get() is None)
         if settings.asks_people:
             check_saver("a person takes part", config)
         told = [f"a person plays {agent}" for agent in settings.human]

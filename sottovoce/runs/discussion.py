@@ -24,7 +24,7 @@ from sottovoce.core.any_types import JSON, AnyState, Keywords
 from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, SottovoceError, StepError
 from sottovoce.core.event_loop import in_daemon
 from sottovoce.core.text import without_secrets
-from sottovoce.nodes.act import DISCUSSION, step_name
+from sottovoce.nodes.act import running, step_name
 from sottovoce.nodes.hearing import Heard
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Update
@@ -71,16 +71,19 @@ class LiveDiscussion:
             Exception: whatever ended it; what was recorded before stays.
         """
         thread = f"{self._key[1]}/{self._key[0]}"
-        config: RunnableConfig = {"configurable": {"thread_id": thread, DISCUSSION: (graph.builder, self)}}
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
         context = self._settings.model_copy(update={"seed": self.record.seed})
         options: Keywords = {"context": context, "output_keys": []}
         options |= {"durability": "exit"} if graph.checkpointer else {}
         self._live = live
         try:
-            await graph.ainvoke(self.record.question, config, **options)
-            while graph.checkpointer and self.record.decision is None and (waiting := await _waiting(graph, config)):
-                reply = await self._replied(*waiting)
-                await graph.ainvoke(Command(resume={waiting[1].id: reply}), config, **options)
+            with running((graph.builder, self)):
+                await graph.ainvoke(self.record.question, config, **options)
+                while (
+                    graph.checkpointer and self.record.decision is None and (waiting := await _waiting(graph, config))
+                ):
+                    reply = await self._replied(*waiting)
+                    await graph.ainvoke(Command(resume={waiting[1].id: reply}), config, **options)
         except asyncio.CancelledError:
             if self.broken is None:
                 raise

@@ -7,18 +7,20 @@ a vote is a tie now for instance, a model would have to be asked: such a discuss
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from langchain_core.runnables import RunnableConfig
 
+from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Place
 from sottovoce.core.errors import SottovoceError
 from sottovoce.core.event_loop import wait
 from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.graphs import scheme
-from sottovoce.nodes.act import DISCUSSION
+from sottovoce.nodes.act import running
+from sottovoce.nodes.hearing import Heard
 from sottovoce.nodes.state import Update
 from sottovoce.runs.discussion import Graph, StepReader
 from sottovoce.runs.log import AgainLine, Count, Decided, Key, Line, StepLine, check, checked, encoded
@@ -46,9 +48,10 @@ class Reading:
 
     async def read(self, graph: Graph) -> None:
         """Run the graph, with recorded replies instead of models."""
-        config: RunnableConfig = {"configurable": {"thread_id": "score", DISCUSSION: (graph.builder, self)}}
+        config: RunnableConfig = {"configurable": {"thread_id": "score"}}
         try:
-            await graph.ainvoke(self.record.question, config, output_keys=[], context={"seed": self.record.seed})
+            with running((graph.builder, self)):
+                await graph.ainvoke(self.record.question, config, output_keys=[], context={"seed": self.record.seed})
         except Exception as error:  # also a reader that fails on these replies
             self.divergence = str(error) or type(error).__name__
 
@@ -72,6 +75,13 @@ class Reading:
     def ask(self, place: Place, *prompt: object) -> None:
         """Refuse a call: only recorded replies are read."""
         raise _OtherStep(f"another reply would be asked for: that of {place}")
+
+    def ask(self, place: Place, turns: Sequence[tuple[str, str]], heard: Sequence[Heard]) -> None:
+        """Refuse to ask a model again."""
+        raise _OtherStep(f"a model would have to be asked again: {place}")
+
+    def grows(self, ask: Ask) -> None:
+        """Show no text."""
 
     def line(self, line: Line) -> Line:
         """Return a line of the log as this version reads it."""

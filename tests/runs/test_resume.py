@@ -223,6 +223,8 @@ def test_the_steps_of_a_discussion_that_an_agent_holds_itself_are_not_the_run_s(
     models: Any = RunnableLambda(think)
     run = run_questions("debate", QUESTION, {"agents": 2, "rounds": 1}, models=models, folder=tmp_path / "run")
 
-    tasks = [line["task"] for _, line in lines_of(tmp_path / "run") if line["line"] == "step"]
+    lines = [line for _, line in lines_of(tmp_path / "run")]
+    tasks = [line["task"] for line in lines if line["line"] == "step"]
     assert run.records[0].decision is not None and len(tasks) == len({*tasks})
+    assert [line["agent"] for line in lines if line["line"] == "asked"] == ["agent_1", "agent_2"]
     assert [message.text for message in run.records[0].messages] == ["The answer is 22."] * 2
