@@ -33,7 +33,7 @@ from transformers import PreTrainedTokenizerBase
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.models.engine.request import Finish, Stop
-from sottovoce.models.engine.sequence import Chosen
+from sottovoce.models.engine.sampling import Chosen
 from sottovoce.models.engine.vocabulary import EMPTY, LONGEST, Mask, Vocabulary, grammar_text
 from sottovoce.models.huggingface.text import BROKEN
 

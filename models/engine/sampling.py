@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,26 @@ from sottovoce.models.huggingface.embedding_table import argmax, dots, largest
 DRAWN = 64  # uniforms generated at a time; the number does not change their values
 NEGLIGIBLE = 75.0  # nats below the largest logit: with it, no probability of 150,000 tokens is denormal in float32
 ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis is 0 by convention
+
+
+class Chosen(NamedTuple):
+    """The choice of a pass for one sequence, with the state of the reply."""
+
+    token: int
+    """The drawn token; with a mean feed, the likeliest token that the format accepts."""
+    nearest: int | None
+    """The nearest token of the mean; None if no mean was made."""
+    stops: bool
+    """True if the choice is a stop."""
+    ids: Sequence[int]
+    """The reply so far."""
+    left: int
+    """Number of tokens that may still be written, this one included."""
+
+    @property
+    def freely(self) -> int:
+        """The token that would be written without a format."""
+        return self.token if self.nearest is None else self.nearest
 
 
 @dataclass(eq=False)

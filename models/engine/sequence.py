@@ -8,7 +8,7 @@ from collections import abc
 from concurrent.futures import Future
 from dataclasses import replace
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -18,31 +18,11 @@ from sottovoce.models.engine.cache import KVCache
 from sottovoce.models.engine.lookup import MAX_PROPOSED, Draft, Lookup
 from sottovoce.models.engine.recorder import Pending, Recorder
 from sottovoce.models.engine.request import Cached, Finish, KeysValues, Origin, Reply, Request, Usage, id_keys, row_keys
-from sottovoce.models.engine.sampling import Uniforms
+from sottovoce.models.engine.sampling import Chosen, Uniforms
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, overlapping, partial_stop, settled
 
 if TYPE_CHECKING:
     from sottovoce.models.engine.grammar import Effect, Grammar
-
-
-class Chosen(NamedTuple):
-    """The choice of a pass for one sequence, with the state of the reply."""
-
-    token: int
-    """The drawn token; with a mean feed, the likeliest token that the format accepts."""
-    nearest: int | None
-    """The nearest token of the mean; None if no mean was made."""
-    stops: bool
-    """True if the choice is a stop."""
-    ids: abc.Sequence[int]
-    """The reply so far."""
-    left: int
-    """Number of tokens that may still be written, this one included."""
-
-    @property
-    def freely(self) -> int:
-        """The token that would be written without a format."""
-        return self.token if self.nearest is None else self.nearest
 
 
 class Sequence:

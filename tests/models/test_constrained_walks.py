@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.core.response_format import Form
 from sottovoce.models.engine.grammar import Grammar, grammar_of
-from sottovoce.models.engine.sequence import Chosen
+from sottovoce.models.engine.sampling import Chosen
 from tests.support import tiny_tokenizer
 
 
