@@ -7,7 +7,7 @@ a vote is a tie now for instance, a model would have to be asked: such a discuss
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from langchain_core.runnables import RunnableConfig
@@ -20,7 +20,6 @@ from sottovoce.core.event_loop import wait
 from sottovoce.core.trust import NO_TRUST, Trust
 from sottovoce.graphs import scheme
 from sottovoce.nodes.act import running
-from sottovoce.nodes.hearing import Heard
 from sottovoce.nodes.state import Update
 from sottovoce.runs.discussion import Graph, StepReader
 from sottovoce.runs.log import AgainLine, Count, Decided, Key, Line, StepLine, check, checked, encoded
@@ -75,10 +74,6 @@ class Reading:
     def ask(self, place: Place, *prompt: object) -> None:
         """Refuse a call: only recorded replies are read."""
         raise _OtherStep(f"another reply would be asked for: that of {place}")
-
-    def ask(self, place: Place, turns: Sequence[tuple[str, str]], heard: Sequence[Heard]) -> None:
-        """Refuse to ask a model again."""
-        raise _OtherStep(f"a model would have to be asked again: {place}")
 
     def grows(self, ask: Ask) -> None:
         """Show no text."""
