@@ -49,11 +49,8 @@ class User:
         self.change(self.walk(self.nodes()))
         self.stream()
 
-    def change(self, thread: str = "") -> None:
-        """Edit and fork a discussion, by default one that is held at once."""
-        if not thread:
-            thread = self.thread()
-            self.client.runs.wait(thread, self.assistant, input=QUESTION, config=CONFIG)
+    def change(self, thread: str) -> None:
+        """Edit and fork a discussion."""
         history = self.history(thread)
         self.edit(thread, history)
         self.fork(thread, history)

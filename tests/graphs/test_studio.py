@@ -85,11 +85,6 @@ async def test_the_form_shows_every_setting_with_its_description_and_choices(
     assert not [name for name, field in asked.items() if not field.get("description")]
 
 
-def test_a_discussion_is_edited_and_forked(server: str) -> None:
-    with get_sync_client(url=server) as client:
-        User(client, "single", TINY).change()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", NAMES)
 def test_a_graph_is_walked_edited_forked_and_streamed(graph: str, server: str) -> None:
