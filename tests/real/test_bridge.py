@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from sottovoce.channels import bridge
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.nl import NL
 from sottovoce.channels.protocol import Prompt
 from sottovoce.channels.store import PayloadStore
-from sottovoce.models import LoadedModel, Rows, load
+from sottovoce.models import LoadedModel, Rows
 from tests.graphs.support import debating, held, replies
 from tests.real.messages import distributions, divergence, lacking, mixed_questions, prompt_of_hearer, spoken
 
@@ -41,13 +39,3 @@ def test_a_bridge_to_a_fifth_fewer_tokens_is_nearer_to_ordinary_means_than_words
     found = [distributions(prompt, payload.ids[:4], hearer) for prompt in (truth, bridged, words)]
 
     assert divergence(found[0], found[1]) < divergence(found[0], found[2])
-
-
-def test_no_special_token_comes_in_between_real_and_bundled(smollm2: LoadedModel) -> None:
-    for speaks, hears in ((smollm2, load()), (load(), smollm2)):
-        table = bridge.between(speaks, hears).table.rows
-        apart_ids = [*speaks.stop_ids, *speaks.tokenizer.all_special_ids]
-        assert not table[apart_ids].any()
-        pairs = bridge.shared(bridge.tokens(speaks), bridge.tokens(hears))
-        assert not {*pairs.values()} & {*hears.stop_ids, *hears.tokenizer.all_special_ids}
-        assert torch.equal(table[:, -1].nonzero()[:, 0], torch.tensor(sorted(pairs)))
