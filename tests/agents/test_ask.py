@@ -46,9 +46,7 @@ def tail(request: Request, n: int) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher"])
-def test_the_prompt_ends_with_the_tokens_of_the_beginning_which_is_no_part_of_the_reply(
-    protocol: str, store: PayloadStore
-) -> None:
+def test_the_prompt_ends_with_the_beginning_which_is_no_part_of_the_reply(protocol: str, store: PayloadStore) -> None:
     begun = ids("Thought 1:")
 
     request, plain = requested(protocol, store, prefill="Thought 1:"), requested(protocol, store)
@@ -60,7 +58,6 @@ def test_the_prompt_ends_with_the_tokens_of_the_beginning_which_is_no_part_of_th
 
 def test_a_reply_goes_on_from_its_beginning(store: PayloadStore) -> None:
     model = HookedChatModel(preloaded=reciting_loaded("\nabcdefgh"), store=store, temperature=0.0, max_tokens=3)
-
     replies = [call(model, prefill=begun) for begun in ("", "\nabc")]
     assert [(reply.begun, reply.text) for reply in replies] == [("", "abc"), ("\nabc", "def")]
 
@@ -68,14 +65,12 @@ def test_a_reply_goes_on_from_its_beginning(store: PayloadStore) -> None:
 @pytest.mark.parametrize("protocol", ["nl", "cipher"])
 def test_stops_length_temperature_and_seed_reach_the_request(protocol: str, store: PayloadStore) -> None:
     request = requested(protocol, store, 0.3, stop=("Observation", "\n\n"), max_tokens=5)
-
     assert (request.stop.texts, request.stop.max_new) == (("Observation", "\n\n"), 5)
     assert (request.sampling.temperature, request.sampling.seed) == (0.3, 7)
 
 
 def test_what_is_not_asked_for_is_as_the_model_has_it(store: PayloadStore) -> None:
     request = requested("nl", store)
-
     assert (request.stop.texts, request.stop.max_new, request.form) == ((), 9, None)
     assert request.sampling.temperature == tiny_loaded().sampling.temperature
 
@@ -86,9 +81,7 @@ def test_a_form_reaches_the_request(store: PayloadStore) -> None:
 
 
 @pytest.mark.parametrize(("protocol", "feed"), [(None, "mean"), ("nl", "token"), ("cipher", "mean")])
-def test_who_hears_by_a_latent_protocol_may_be_asked_to_answer_by_another(
-    protocol: str | None, feed: str, store: PayloadStore
-) -> None:
+def test_who_hears_by_one_protocol_may_answer_by_another(protocol: str | None, feed: str, store: PayloadStore) -> None:
     assert requested("cipher", store, 1.0, protocol=protocol).feed.kind == feed
 
 
@@ -121,7 +114,6 @@ def hosted(temperature: float | None = None, **more: Any) -> Any:
 
 def test_a_hosted_model_is_told_what_every_provider_takes_and_reads_the_beginning_last() -> None:
     asked = hosted(0.3, prefill="Thought 1:", stop=("Observation",), max_tokens=5, protocol="nl", response_format=FORM)
-
     assert asked.options == {"temperature": 0.3, "stop": ["Observation"], "max_tokens": 5}
     assert asked.turns == (Turn("system", ("Be brief.",)), Turn("user", ("What is 14 + 3?\n\nThought 1:",)))
 
@@ -136,9 +128,7 @@ OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": 
 
 
 @pytest.mark.parametrize("hooked", [True, False])
-def test_a_temperature_that_a_scheme_sets_reaches_hosted_models_and_one_of_the_settings_goes_before_it(
-    hooked: bool,
-) -> None:
+def test_a_scheme_s_temperature_reaches_hosted_models_and_one_of_the_settings_goes_before_it(hooked: bool) -> None:
     cases: Any = ((MAD(rounds=1), create_mad, 0.0), (CMD(agents=2, rounds=1), create_cmd, 0.25))
     for settings, create, expected in cases:
         for given, found in (({}, expected), ({"temperature": [0.7]}, 0.7)):

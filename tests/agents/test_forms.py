@@ -11,7 +11,6 @@ import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from tests.support import tiny_loaded
 from tests.tables import pairs
@@ -50,12 +49,4 @@ async def test_all_ways_to_call_keep_a_form(protocol: str, kind: str, store: Pay
 @pytest.mark.parametrize(("begun", "spaced"), [("", False), ("Answer:", True), ("Answer: ", False), ("So\n", False)])
 def test_a_form_comes_behind_a_space_in_a_line_that_was_begun(begun: str, spaced: bool, store: PayloadStore) -> None:
     reply = agent("nl", store).invoke(QUESTION, prefill=begun, response_format={"choices": ["red", "blue"]})
-
     assert str(reply.text).startswith(" ") == spaced and str(reply.text).strip() in ("red", "blue", "unknown")
-
-
-@pytest.mark.parametrize("way", ["invoke", "stream"])
-def test_a_form_that_cannot_be_kept_is_refused_before_anything_is_said(way: str, store: PayloadStore) -> None:
-    said = r"^the format, at its shortest \{.*\}, takes \d+ tokens, but max_tokens is 5; raise it$"
-    with pytest.raises(UsageError, match=said):
-        list(getattr(agent("nl", store), way)(QUESTION, response_format=asdict(OBJECT), max_tokens=5))

@@ -127,13 +127,3 @@ def test_spans_are_of_the_text_that_was_said_whatever_is_public(protocol: str, s
 
     assert heard.text == "bc"
     assert latent(request(protocol, store, heard)) == {"nl": 0, "cipher": 1, "sde": len(LAYERS)}[protocol]
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_spans_of_an_edited_message_are_heard_in_words(protocol: str, store: PayloadStore) -> None:
-    message, _ = spoken(protocol, store)
-
-    found = request(protocol, store, MessageRef(replace(message, text="What is 14?"), ((0, 4), (8, 10))))
-
-    assert latent(found) == 0
-    assert holds(flat(found), ids("What14"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.messages.base import BaseMessage
 
 from sottovoce.agents.convert import in_words, to_messages, to_turns
@@ -269,14 +269,6 @@ def test_heard_messages_survive_the_trip_through_langchain_and_json(heard: Messa
     assert to_turns(messages) == turns
     wire = [type(message).model_validate_json(message.model_dump_json()) for message in messages]
     assert to_turns(wire) == turns
-
-
-def test_a_hosted_model_gets_each_turn_as_one_plain_text() -> None:
-    turns = [
-        Turn("system", ("Be brief.",)),
-        Turn("user", ("One said: ", MessageRef(MESSAGE, ((0, 5),)), " Now", " you.")),
-    ]
-    assert in_words(turns) == [SystemMessage("Be brief."), HumanMessage("One said: It is Now you.")]
 
 
 def test_a_hosted_model_gets_one_system_turn_at_the_beginning_turns_in_alternation_and_none_that_is_empty() -> None:

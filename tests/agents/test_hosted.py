@@ -77,7 +77,6 @@ def test_a_schema_goes_to_providers_that_langchain_knows_to_take_one(
     profile: ModelProfile | None, form: Form | None, known: bool
 ) -> None:
     asked = structured(FakeListChatModel(responses=[], profile=profile), form)
-
     assert list(asked) == (["response_format"] if known else [])
 
 
@@ -124,7 +123,6 @@ def raised(error: Exception, name: str = MINI) -> Exception:
 @pytest.mark.parametrize("name", [MINI, "hosted:gpt-4o-mini"])  # langchain infers the provider of the second
 def test_a_name_is_what_langchain_s_factory_takes(name: str) -> None:
     model = hosted(name, max_tokens=7)
-
     assert isinstance(model, ChatOpenAI)
     assert (model.model_name, model.max_tokens, model.temperature) == ("gpt-4o-mini", 7, None)
 
@@ -132,37 +130,29 @@ def test_a_name_is_what_langchain_s_factory_takes(name: str) -> None:
 @pytest.mark.parametrize(("watch", "asked"), [(["m.json"], (True, 10)), ([], (None, None))])
 def test_a_watched_model_is_asked_for_log_probabilities(watch: list[str], asked: tuple[bool, int]) -> None:
     model = made_from(Debate(model=[MINI], watch=watch), "agent_1")
-
     assert isinstance(model, ChatOpenAI)
     assert (model.logprobs, model.top_logprobs) == asked
 
 
 def test_a_model_that_takes_no_longest_reply_is_made_without(monkeypatch: pytest.MonkeyPatch) -> None:
     provide(monkeypatch, "langchain_xai", ChatXAI=Plain)
-
     assert isinstance(hosted("hosted:xai:grok", max_tokens=7), Plain)
 
 
-@pytest.mark.parametrize("name", ["hosted:openai:"])
-def test_a_name_without_a_model_is_refused(name: str) -> None:
-    assert refusal(name) == (
-        f"model {name!r} is incomplete; expected hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
+def test_a_name_without_a_model_is_refused() -> None:
+    assert refusal("hosted:openai:").endswith(
+        "'hosted:openai:' is incomplete; expected hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
     )
 
 
-@pytest.mark.parametrize("name", ["hosted:opnai:gpt-4o-mini"])
-def test_an_unknown_provider_is_refused_with_those_there_are(name: str) -> None:
-    line = refusal(name)
-
-    assert line.startswith(
-        f"model {name!r} names a provider that LangChain does not know; expected hosted:PROVIDER:MODEL, "
-    )
+def test_an_unknown_provider_is_refused_with_those_there_are() -> None:
+    line = refusal("hosted:opnai:gpt-4o-mini")
+    assert "-mini' names a provider that LangChain does not know; expected hosted:PROVIDER:MODEL, " in line
     assert "; providers: anthropic, " in line and ", openai, " in line
 
 
 def test_without_langchain_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain.chat_models", None)  # as where it is not installed
-
     assert refusal(MINI) == (
         f"model {MINI!r} needs packages that are missing; pip install langchain and the provider's package, "
         "e.g. langchain-openai"
@@ -171,17 +161,12 @@ def test_without_langchain_the_line_says_what_to_install(monkeypatch: pytest.Mon
 
 def test_without_the_provider_s_package_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain_groq", None)
-
     assert "`pip install langchain-groq`" in refusal("hosted:groq:llama")
 
 
-def test_a_key_that_would_be_missed_only_when_the_model_is_asked_is_missed_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_key_that_would_be_missed_only_at_the_first_call_is_missed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     provide(monkeypatch, "langchain_anthropic", ChatAnthropic=Keyless)
-
     line = refusal("hosted:anthropic:claude")
-
     assert line == "model 'hosted:anthropic:claude' has no key; set ANTHROPIC_API_KEY in the environment"
 
 
@@ -196,7 +181,6 @@ def test_a_value_that_a_model_refuses_is_named_and_not_quoted(monkeypatch: pytes
 
 def test_a_provider_s_error_keeps_its_type_and_is_told_with_whose_model_it_was() -> None:
     error = raised(TimeoutError("after\n 60 s"))
-
     assert type(error) is TimeoutError
     assert failure(error) == f"agent_1: {MINI} failed: TimeoutError: after 60 s"
 
@@ -204,7 +188,6 @@ def test_a_provider_s_error_keeps_its_type_and_is_told_with_whose_model_it_was()
 @pytest.mark.parametrize("error", [TimeoutError("after 60 s"), UsageError("no")])
 def test_other_errors_are_none_of_a_hosted_model(error: Exception) -> None:
     error.add_note("During task with name 'agent_1'")
-
     assert failure(error) is None
 
 
@@ -224,7 +207,6 @@ def test_other_errors_are_none_of_a_hosted_model(error: Exception) -> None:
 def test_no_secret_of_the_environment_reaches_the_line(monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     monkeypatch.setenv("HF_TOKEN_PATH", "/var/cache/hub/token")
-
     assert failure(raised(ValueError(said))) == f"agent_1: {MINI} failed: ValueError: {told}"
 
 
@@ -276,14 +258,12 @@ def test_a_reply_that_trickles_in_is_given_up_in_time(trickling: BaseChatModel) 
     # Seen: the client's timeout begins again with every byte, so that a call lasted for ever.
     with pytest.raises(TimeoutError) as caught:
         replied(trickling, ASK)
-
     assert str(failure(caught.value)).startswith(LATE) and not passes(caught.value)
 
 
 async def test_a_reply_that_trickles_in_is_given_up_in_an_event_loop(trickling: BaseChatModel) -> None:
     with pytest.raises(TimeoutError) as caught:
         await chat_model.reply(trickling, ASK, Refused())
-
     assert str(failure(caught.value)).startswith(LATE)
 
 

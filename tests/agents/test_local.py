@@ -132,7 +132,7 @@ async def test_sync_calls_in_a_running_loop_and_in_threads_say_what_async_ones_s
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher"])
 @pytest.mark.parametrize("special", [True, False])
-def test_a_role_mark_that_a_model_draws_is_noted_shown_and_read_as_generated(
+def test_a_role_mark_that_is_drawn_is_noted_and_read_as_generated(
     protocol: str, special: bool, store: PayloadStore
 ) -> None:
     tokenizer = copy.deepcopy(tiny_tokenizer())

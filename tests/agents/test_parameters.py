@@ -142,9 +142,7 @@ def test_another_agent_with_the_same_model_does_not_send_it_and_one_with_another
 
 def test_the_values_of_a_model_that_a_user_made_are_left_out_too() -> None:
     model = Choosy(refuses=REFUSES, temperature=0.5, max_tokens=9)
-
     reply = called(model, Refused(), temperature=None)
-
     assert model.calls[-1] == {"max_completion_tokens": 9} and reply.text == "Answer: 4"
 
 
@@ -159,9 +157,7 @@ async def test_an_async_call_is_made_again_too() -> None:
 
 def test_a_server_that_refuses_the_replacement_too_gets_neither() -> None:
     model = Choosy(refuses={"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"})
-
     called(model, Refused(), temperature=None, max_tokens=9)
-
     assert [sorted(sent) for sent in model.calls] == [
         ["max_tokens", "stop"],
         ["max_completion_tokens", "stop"],

@@ -133,17 +133,13 @@ def test_a_server_that_names_no_reason_counts_as_whole_with_one_note_a_run(serve
         ("", "", None),
     ],
 )
-def test_a_stop_string_ends_a_reply_but_neither_its_prefill_nor_its_first_line(
-    text: str, begun: str, left: str | None
-) -> None:
+def test_a_stop_string_ends_a_reply_but_no_prefill_and_no_first_line(text: str, begun: str, left: str | None) -> None:
     assert until(text, ["\n"], begun) == left
 
 
 def test_a_reply_that_a_stop_string_ends_is_whole_whatever_its_server_says_of_the_rest(server: Server) -> None:
     server.replies("<think>2\nand 2</think>\n\n42\nSo not 7.\nAnswer: 7", finish_reason="length")
-
     message = asked()
-
     assert (message.text, message.thoughts, message.cut, message.notes) == ("42", "2\nand 2", False, ())
 
 
@@ -162,9 +158,7 @@ RATE = {"error": {"code": 429, "message": "Rate limit reached", "type": "request
         ({"error": "no"}, False),
     ],
 )
-def test_an_error_in_a_body_of_success_is_asked_again_as_its_status_is(
-    server: Server, body: dict[str, Any], again: bool
-) -> None:
+def test_an_error_in_a_body_of_success_is_asked_again_too(server: Server, body: dict[str, Any], again: bool) -> None:
     server.says(body)
     line, error = failed()
     assert passes(error) is again and "\n" not in line
@@ -210,9 +204,7 @@ MODEL = {"message": "The model `mini` does not exist.", "type": "NotFoundError",
         ({"error": {"message": "No endpoints found."}}, '"No endpoints found."'),
     ],
 )
-def test_a_404_names_the_address_and_tells_a_wrong_one_from_an_unknown_model(
-    server: Server, body: object, told: str
-) -> None:
+def test_a_404_names_the_address_and_what_is_wrong_with_it(server: Server, body: object, told: str) -> None:
     server.says(body, status=404)
 
     line, _ = failed()
@@ -241,15 +233,12 @@ def test_an_unreachable_local_server_names_the_proxy_between(server: Server, mon
 
 def test_a_streamed_refusal_is_named(server: Server) -> None:
     server.streams({"refusal": "I can't "}, {"refusal": "help."}, finish_reason="stop")
-
     assert asked(streaming=True).notes == ('it was refused by its model: "I can\'t help."',)
 
 
 def test_a_long_reply_is_cut_at_a_bound(server: Server) -> None:
     server.replies("4 " * 2_100_000, finish_reason="stop")
-
     message = asked()
-
     assert (len(message.text), message.cut, message.notes) == (MOST_TEXT, True, (TOO_LONG.note,))
 
 
@@ -272,7 +261,6 @@ def test_a_body_without_end_is_given_up(server: Server) -> None:
 def test_a_compressed_reply_is_read(server: Server) -> None:
     server.replies(finish_reason="stop")
     server.says(gzip.compress(server.body), encoding="gzip")
-
     assert asked().text == "Answer: 4"
 
 
@@ -288,11 +276,8 @@ THOUGHT = {"content": "", "reasoning_content": "So the answer is 4."}
         ({"content": "<think>Hm.</think>"}, "stop", EMPTY),
     ],
 )
-def test_an_answer_in_the_field_of_thoughts_alone_is_named(
-    server: Server, message: dict[str, Any], reason: str, note: str
-) -> None:
+def test_an_answer_in_thoughts_alone_is_named(server: Server, message: dict[str, Any], reason: str, note: str) -> None:
     server.replies(message, finish_reason=reason)
-
     assert asked().notes == (note,)
 
 
@@ -303,9 +288,7 @@ def test_a_server_s_field_of_thoughts_is_kept_with_the_message(server: Server, f
         server.streams(*deltas, finish_reason="stop", usage=usage())
     else:
         server.replies({"content": "Answer: 4", field: "2 + 2, so 4"}, usage(), finish_reason="stop")
-
     message = asked(streaming=streaming)
-
     assert (message.thoughts, message.text, message.stats) == ("2 + 2, so 4", "Answer: 4", COUNTED)
 
 

@@ -74,9 +74,7 @@ def test_tokens_are_those_of_the_model_s_own_tokenizer_and_of_its_template(tmp_p
 
 
 @pytest.mark.parametrize("protocol", some(["nl", "cipher"], "nl"))
-def test_a_reply_is_an_object_of_the_class_with_its_nested_ones_and_the_raw_message(
-    protocol: str, tmp_path: Path
-) -> None:
+def test_a_reply_is_an_object_of_the_class_with_nested_ones_and_the_raw_message(protocol: str, tmp_path: Path) -> None:
     ours = model(None, tmp_path, protocol=protocol)
     found = ours.with_structured_output(Sum, include_raw=True).invoke(QUESTION)
     assert isinstance(found["parsed"], Sum) and found["parsing_error"] is None
@@ -110,9 +108,7 @@ def test_what_no_reply_can_be_constrained_to_is_one_line(tmp_path: Path) -> None
     ],
     ids=["mark", "list", "whole turn"],
 )
-def test_a_call_is_written_and_read_as_the_template_writes_it(
-    template: str, opening: str, marker: str, written: str
-) -> None:
+def test_a_call_is_written_and_read_as_in_the_template(template: str, opening: str, marker: str, written: str) -> None:
     found = ChatTemplate(tokenizer_with(template)).call_format
     assert (found.preface, found.marker) == (opening, marker)
     assert found.read(f"{marker} {written}") == ("", "add", {"a": 1})
@@ -139,9 +135,7 @@ def test_a_template_without_tools_of_json_is_one_line(template: str | None, expe
 
 
 @pytest.mark.parametrize("template", some([TOOLS, MISTRAL_TOOLS, LLAMA_TOOLS], MISTRAL_TOOLS))
-async def test_a_forced_call_is_one_and_valid_and_its_result_is_read_in_the_next_prompt(
-    template: str, tmp_path: Path
-) -> None:
+async def test_a_forced_call_is_valid_and_its_result_is_read_in_the_next_prompt(template: str, tmp_path: Path) -> None:
     ours = model(template, tmp_path).bind_tools([add, negate], tool_choice="negate")
     called = await ours.ainvoke(QUESTION)
     (call,) = called.tool_calls

@@ -138,9 +138,7 @@ def test_short_replies_are_given_without_thoughts_where_the_template_has_a_switc
 
 
 @pytest.mark.parametrize("template", [QWEN_3, R1])
-def test_thoughts_that_do_not_end_are_closed_at_their_limit_and_the_text_follows(
-    template: str, store: PayloadStore
-) -> None:
+def test_thoughts_without_an_end_are_closed_at_their_limit_and_text_follows(template: str, store: PayloadStore) -> None:
     model = agent(thinker("12*8", closes=False, template=template), store, thinking=9, max_tokens=3)
 
     reply = model.invoke(QUESTION)
@@ -277,9 +275,7 @@ def test_a_history_is_sent_as_the_template_renders_it(template: str, store: Payl
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher"])
-def test_a_reply_behind_its_thoughts_is_what_a_plain_pass_over_all_of_it_gives(
-    protocol: str, store: PayloadStore
-) -> None:
+def test_a_reply_behind_its_thoughts_is_what_a_plain_pass_over_all_gives(protocol: str, store: PayloadStore) -> None:
     loaded = assemble("any", tiny_model(vocab_size=303), thinker().tokenizer)
     model = agent(loaded, store, protocol, max_tokens=6, thinking=5)
     assert thoughts_before(model).tokens <= 5

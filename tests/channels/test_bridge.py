@@ -114,9 +114,7 @@ def test_over_a_bridge_between_equal_tokens_the_rows_are_the_ordinary_ones(store
 
 def test_a_renumbered_vocabulary_reads_what_it_would_read_in_the_speaker_s_order(store: PayloadStore) -> None:
     message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(renumbered(), in_order()))
-
     found = rows_in(hear(Cipher(bridge=True), renumbered(), store, MessageRef(message, ((1, 5),))))
-
     assert close(found, rows_in(hear(Cipher(bridge=True), in_order(), store, MessageRef(message, ((1, 5),)))))
 
 
@@ -183,9 +181,7 @@ def sentencepiece() -> LoadedModel:
 
 def test_byte_level_and_sentencepiece_spell_the_same_tokens() -> None:
     ours, theirs = bridge.tokens(tiny_loaded()), bridge.tokens(sentencepiece())
-
     found = {ours[i].spelling: theirs[j].spelling for i, j in bridge.shared(ours, theirs).items()}
-
     assert found == {"A": "A", "\u0120": "\u2581", "\u00e2": "<0xE2>"} | (
         {"\u0120is": "\u2581is"} if "\u0120is" in tiny_tokenizer().get_vocab() else {}
     )
@@ -193,7 +189,6 @@ def test_byte_level_and_sentencepiece_spell_the_same_tokens() -> None:
 
 def test_of_tokens_that_write_the_same_the_one_of_equal_spelling_is_taken() -> None:
     theirs = {3: Token("<0x41>", b"A"), 4: Token("A", b"A"), 5: Token("B", b"B")}
-
     assert bridge.shared({0: Token("<0x41>", b"A"), 1: Token("A", b"A"), 2: Token("C", b"C")}, theirs) == {0: 3, 1: 4}
 
 
@@ -229,14 +224,11 @@ def text_of(found: list[int], loaded: LoadedModel) -> str:
 
 def test_a_bridge_is_told_with_what_is_shared_and_without_one_the_edge_is_refused() -> None:
     told = Cipher(bridge=True).check(tiny_loaded(), renumbered(("e",)))
-
     assert told == (
         "by cipher over a bridge: 100% of the tokens of 'qwen2-0' are shared, the rest is heard as words, which is "
         "outside the paper"
     )
-    with pytest.raises(
-        ProtocolError, match=r"cipher needs one vocabulary, .* cross with --bridge, or .* --fallback nl"
-    ):
+    with pytest.raises(ProtocolError, match=r"cipher needs one vocabulary, .* --bridge, or .* --fallback nl"):
         Cipher().check(tiny_loaded(), renumbered(("e",)))
 
 

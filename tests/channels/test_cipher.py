@@ -95,7 +95,6 @@ def test_the_reference_keeps_the_row_that_met_the_stop() -> None:
 
 def test_the_reference_stops_at_the_tokenizers_end_alone() -> None:
     loaded = tiny_loaded()
-
     assert lower(loaded, Cipher()).stop.ids == loaded.stop_ids == (2, 0)
     assert lower(loaded, Cipher(compat="reference")).stop.ids == (2,)
 
@@ -127,15 +126,12 @@ def means(weights: Weights, temperature: float = 1.0) -> tuple[torch.Tensor, tor
 def test_the_threshold_goes_from_full_cipher_to_greedy(criterion: Partial, everything: float, nothing: float) -> None:
     full, p, greedy = means(Weights(criterion, everything))
     none, _, _ = means(Weights(criterion, nothing))
-
     assert torch.equal(full, p) and torch.equal(none, greedy)
 
 
 @pytest.mark.parametrize(("criterion", "threshold"), [("entropy", 1.0), ("max", 0.6)])
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
-def test_a_criterion_and_its_reverse_complement_each_other(
-    criterion: Partial, threshold: float, temperature: float
-) -> None:
+def test_a_criterion_and_its_reverse_are_complements(criterion: Partial, threshold: float, temperature: float) -> None:
     found, p, greedy = means(Weights(criterion, threshold), temperature)
     reversed_criterion: Partial = "entropy_reversed" if criterion == "entropy" else "max_reversed"
     other, _, _ = means(Weights(reversed_criterion, threshold), temperature)
@@ -248,7 +244,6 @@ def test_the_sparse_form_is_scaled_up_to_a_whole_mean(store: PayloadStore) -> No
 
 def test_receivers_of_another_vocabulary_are_left_out_and_refused_by_name() -> None:
     speaker, other = tiny_loaded(), assemble("longer", tiny_model(vocab_size=VOCABULARY + 1), longer_tokenizer())
-
     assert lower(speaker, Cipher(), hearers=(other,)).feed.tables == ()
     with pytest.raises(
         ProtocolError, match=r"cipher needs one vocabulary, but 'qwen2-0' \(300 tokens\) and 'longer' \(301 tokens\)"

@@ -158,7 +158,6 @@ def test_the_chat_has_the_recorded_words(replays: dict[str, Replay], name: str) 
 @every_trace
 def test_the_texts_are_the_recorded_ones(replays: dict[str, Replay], name: str) -> None:
     calls, n = replays[name].calls, replays[name].trace["n_agents"]
-
     assert [call.payload.label.text for call in calls[-n:]] == replays[name].trace["final_output_text"]
     for call in calls:
         assert call.payload.label.text == call.trace.get("text", call.payload.label.text)
@@ -247,7 +246,6 @@ def test_the_first_token_has_the_recorded_distribution(replays: dict[str, Replay
 def test_without_the_added_states_the_reply_is_the_recorded_other_one(replays: dict[str, Replay], name: str) -> None:
     calls = [call for call in replays[name].calls if "no_edit_output_ids" in call.trace]
     replies = replays[name].loaded.engine.run_all([replace(call.request, edits=()) for call in calls])
-
     for call, reply in zip(calls, replies, strict=True):
         assert list(reply.ids) == call.trace["no_edit_output_ids"]
 
@@ -297,7 +295,6 @@ def test_the_prompt_has_the_recorded_embeddings(replays: dict[str, Replay], name
 @every_cipher
 def test_mean_embeddings_are_the_recorded_ones(replays: dict[str, Replay], name: str) -> None:
     calls = list(replays[name].with_tensor("out_embs"))
-
     assert len(calls) == len(replays[name].calls)
     for call, rows in calls:
         found = call.reply.rows[replays[name].loaded.table.key]
@@ -307,9 +304,7 @@ def test_mean_embeddings_are_the_recorded_ones(replays: dict[str, Replay], name:
 
 
 @every_cipher
-def test_nearest_tokens_most_probable_tokens_and_ends_are_the_recorded_ones(
-    replays: dict[str, Replay], name: str
-) -> None:
+def test_nearest_and_most_probable_tokens_and_ends_are_the_recorded_ones(replays: dict[str, Replay], name: str) -> None:
     for call in replays[name].calls:
         assert list(call.reply.ids) == call.trace["nearest_ids"]
         assert len(call.reply.ids) == call.trace["n_output"]

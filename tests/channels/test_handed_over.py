@@ -169,7 +169,7 @@ def test_layers_are_chosen_by_attention_and_a_gaussian_on_a_case_by_hand() -> No
     ("share", "alpha", "expected"),
     [(1.0, 1.0, (0, 1, 2, 3)), (0.5, 0.0, (0, 1, 2)), (0.25, 0.0, (0, 1)), (0.3, 0.0, (0, 1))],
 )
-def test_a_share_of_layers_is_rounded_down_and_keeps_the_first(
+def test_a_share_of_layers_is_rounded_down_with_the_first(
     share: float, alpha: float, expected: tuple[int, ...]
 ) -> None:
     assert chosen_layers(LOADED, share, alpha) == expected
@@ -246,23 +246,15 @@ def test_a_window_as_long_as_the_context_hands_over_a_part_of_the_layers(store: 
     assert len(reply.ids) and reply.usage.reused > 0
 
 
-@pytest.mark.parametrize(
-    ("family", "why"),
-    [
-        ("gemma2", "sliding window"),
-        ("qwen2-window", "sliding window"),
-        ("bloom", "ALiBi"),
-        ("mpt", "ALiBi"),
-        ("gpt2", "learned positions"),
-        ("opt", "learned positions"),
-    ],
-)
+WHY = dict.fromkeys(("gemma2", "qwen2-window"), "sliding window") | dict.fromkeys(("bloom", "mpt"), "ALiBi")
+
+
+@pytest.mark.parametrize(("family", "why"), [*WHY.items(), ("gpt2", "learned positions"), ("opt", "learned positions")])
 def test_models_whose_keys_cannot_be_moved_are_refused_in_one_line(family: str, why: str, store: PayloadStore) -> None:
     other = tiny_loaded(family)
     for protocol in (KV(), Thoughts()):
-        with pytest.raises(
-            ProtocolError, match=f"{protocol.name} cannot hand over keys and values .*{why}.*use nl, cipher or sde"
-        ) as told:
+        refusal = f"{protocol.name} cannot hand over keys and values .*{why}.*use nl, cipher or sde"
+        with pytest.raises(ProtocolError, match=refusal) as told:
             protocol.check(other, other)
         assert "\n" not in str(told.value)
 
@@ -335,9 +327,7 @@ def test_realignment_is_the_ridge_solution() -> None:
 @pytest.mark.parametrize(
     ("depth", "sent", "compat"), [(6, {}, "paper"), (4, {"layers": (2,)}, "paper"), (7, {}, "reference")]
 )
-def test_what_was_received_is_handed_on_with_what_its_layers_lack(
-    store: PayloadStore, depth: int, sent: Any, compat: Any
-) -> None:
+def test_what_was_received_is_handed_on_with_its_gaps(store: PayloadStore, depth: int, sent: Any, compat: Any) -> None:
     """Seen: the next reader attended to zeros, where its sender's layers had no positions of the first sender."""
     reader = tiny_loaded("llama", num_hidden_layers=depth, sharp=0.15)
     protocol = KV(keep="all", compat=compat, allow_other_weights=True)
@@ -485,9 +475,7 @@ def test_options_that_do_not_fit_are_one_line(name: str, options: dict[str, Any]
 
 def test_thoughts_that_nobody_gets_are_refused_where_a_message_has_no_words(store: PayloadStore) -> None:
     protocol = Thoughts(latent_steps=2, carry="prompt")
-    with pytest.raises(
-        UsageError, match="carry is prompt, so the 2 latent steps of a message without words are handed"
-    ):
+    with pytest.raises(UsageError, match="carry is prompt, so the 2 latent steps of a message without words"):
         hand(protocol, store)
     assert hand(protocol, store, max_new=2).text  # they change what it says
 

@@ -96,7 +96,7 @@ def test_what_sees_later_positions_is_read_alone_in_company_and_again_alike(stor
 
 
 @pytest.mark.parametrize(("layers", "sent"), [((1, 2), ("You know: 22 pears.", FACT)), ((2,), ("Yes", "Hi"))])
-def test_only_the_first_sender_hands_over_first_positions(
+def test_only_the_first_sender_hands_firsts_over(
     layers: tuple[int, ...], sent: tuple[str, str], store: PayloadStore
 ) -> None:
     """Both senders count from 0, and a message that is heard twice stands there once."""

@@ -65,7 +65,6 @@ def test_a_message_comes_back_from_json_as_it_was(message: Message) -> None:
 )
 def test_a_heard_message_comes_back_from_json_as_it_was(heard: MessageRef) -> None:
     data = heard.to_dict()
-
     assert MessageRef.from_dict(json.loads(json.dumps(data))) == heard
     assert json.loads(json.dumps(data)) == data
 
@@ -114,7 +113,7 @@ def test_a_heard_part_is_its_words_span_by_span(spans: tuple[Span, ...], text: s
         (MessageRef(replace(FULL, public="")), "", ""),  # nothing at all is meant for the others
     ],
 )
-def test_others_hear_the_public_text_and_the_agent_itself_all_that_it_said(
+def test_others_hear_the_public_text_and_the_agent_itself_all_of_it(
     reference: MessageRef, prefill: str, body: str
 ) -> None:
     assert (reference.prefill, reference.body, reference.text) == (prefill, body, prefill + body)

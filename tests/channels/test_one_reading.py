@@ -77,7 +77,7 @@ def read(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     ],
     ids=["kv", "kv of a layer after another", "thoughts after others", "realigned thoughts of layers"],
 )
-def test_keys_and_values_are_those_of_one_reading(
+def test_keys_and_values_are_of_one_reading(
     name: str, options: dict[str, Any], heard: bool, store: PayloadStore
 ) -> None:
     whole = {key: value for key, value in options.items() if key != "layers"}
@@ -102,9 +102,7 @@ def test_keys_and_values_are_those_of_one_reading(
 @pytest.mark.parametrize(
     ("name", "options"), [("kv", {}), ("thoughts", {"latent_steps": STEPS})], ids=["kv", "thoughts"]
 )
-def test_a_quoted_part_of_a_reply_is_its_part_of_the_reading(
-    name: str, options: dict[str, Any], store: PayloadStore
-) -> None:
+def test_a_quoted_part_is_its_part_of_the_reading(name: str, options: dict[str, Any], store: PayloadStore) -> None:
     protocol = create(name, **options, carry="both", place="quoted")
     sent = send(protocol, store, FACT)
     words = [i for i, origin in enumerate(sent.origins) if origin == "words"]
@@ -120,9 +118,7 @@ def test_a_quoted_part_of_a_reply_is_its_part_of_the_reading(
 
 
 @pytest.mark.parametrize("layer", [1, 3])
-def test_a_grafted_state_is_that_of_the_prompt_s_end_whatever_was_written_after_it(
-    layer: int, store: PayloadStore
-) -> None:
+def test_a_grafted_state_is_that_of_the_prompt_s_end_whatever_was_written_then(layer: int, store: PayloadStore) -> None:
     sent = send(Graft(layer_from=layer, layer_to=layer), store, FACT)
 
     *_, states = read(sent.rows)

@@ -65,7 +65,6 @@ def test_the_entropy_of_each_token_is_read_without_torch(n: int) -> None:
 
 def test_equal_payloads_have_equal_bytes_however_often_they_are_saved() -> None:
     again = Payload(replace(LABEL), dict(reversed(list(payload().tensors.items()))))  # in another order
-
     assert {payload().to_bytes() for _ in range(20)} == {again.to_bytes()}
 
 

@@ -50,7 +50,7 @@ def carried(request: Request) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize(("kind", "probe"), [(SDE, "zeroed"), (SDE, "text"), (Hidden, "zeroed"), (Cipher, "text")])
-def test_without_what_is_carried_a_message_is_heard_as_its_tokens(
+def test_without_its_tensors_a_message_is_heard_as_tokens(
     store: PayloadStore, kind: type[Protocol], probe: Probe
 ) -> None:
     message = said(kind, store)
@@ -63,7 +63,6 @@ def test_without_what_is_carried_a_message_is_heard_as_its_tokens(
 
 def test_zeroed_rows_are_the_mean_of_the_table(store: PayloadStore) -> None:
     (rows,) = carried(heard(Cipher, store, "zeroed", said(Cipher, store)))
-
     assert len(rows) == 8
     assert torch.allclose(rows, LOADED.table.rows.mean(0).expand(8, -1), atol=1e-6)
 
@@ -145,9 +144,7 @@ def test_chance_hangs_on_seed_question_and_place_and_never_on_what_is_carried(st
 
 @pytest.mark.parametrize("probe", ["shuffled", "zeroed", "noise", "text"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_words_numbers_and_own_messages_stay_and_a_probe_repeats(
-    store: PayloadStore, kind: type[Protocol], probe: Probe
-) -> None:
+def test_words_numbers_and_own_messages_stay_unprobed(store: PayloadStore, kind: type[Protocol], probe: Probe) -> None:
     message, donor = said(kind, store), payload_of(said(kind, store, "Why?"), store)
     payload = payload_of(message, store)
 

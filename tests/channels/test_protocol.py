@@ -156,7 +156,6 @@ def test_the_reference_puts_later_turns_untouched_between_the_templates_words(
     protocol: Protocol, template: str, before: str, after: str
 ) -> None:
     found = second_round(protocol, template)
-
     expected = [id for piece in ("22", before, *LATER, after) for id in ids(piece)]
     assert found[-len(expected) :] == expected
 
@@ -166,7 +165,6 @@ def test_the_reference_puts_later_turns_untouched_between_the_templates_words(
 )
 def test_a_template_trims_later_turns_under_the_papers_and_in_words(protocol: Protocol) -> None:
     found = str(tiny_tokenizer().decode(second_round(protocol, chats.LLAMA_3)))
-
     assert "\n\nAnother agent answered:\n" in found and "\n\n\n" not in found
     assert "\nWhat is right?<|im_end|>" in found
 
@@ -174,7 +172,6 @@ def test_a_template_trims_later_turns_under_the_papers_and_in_words(protocol: Pr
 @each_row("protocol", REFERENCE)
 def test_the_reference_renders_the_first_turns_by_the_template(protocol: Protocol) -> None:
     found = str(tiny_tokenizer().decode(second_round(protocol, chats.LLAMA_3)))
-
     assert found.startswith("<|endoftext|><|im_start|>user<|im_end|>\n\nWhat?<|im_end|>")
 
 
@@ -190,9 +187,7 @@ def test_the_reference_renders_the_first_turns_by_the_template(protocol: Protoco
         ("sde", {"partial": "max"}, "'sde' has no option 'partial'; it has: allow_other_weights, carry_as, compat"),
     ],
 )
-def test_a_misspelt_protocol_or_option_is_told_what_there_is(
-    name: str, options: dict[str, object], complaint: str
-) -> None:
+def test_a_misspelt_name_or_option_is_told_what_there_is(name: str, options: dict[str, object], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         create(name, **options)
 
@@ -202,7 +197,6 @@ def test_a_misspelt_protocol_or_option_is_told_what_there_is(
 
 def test_options_load_no_torch() -> None:
     code = "import sys, sottovoce.channels.options; sys.exit('torch' in sys.modules)"
-
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -236,7 +230,6 @@ def test_a_protocol_is_made_of_its_options_or_of_their_values(protocol: Protocol
 def test_a_value_that_does_not_fit_is_told_in_one_line(kind: type[Protocol], values: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError) as caught:
         kind(**values)
-
     assert told in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -252,7 +245,6 @@ class Loud(SDE):
 
 def test_a_protocol_of_ones_own_adds_options_in_three_lines() -> None:
     loud = Loud(volume=3, layers=(1,))
-
     assert (loud.options.volume, loud.options.layers, loud.compat) == (3.0, (1,), "paper")
     with pytest.raises(UsageError, match=r"'loud' has no option 'colour'; it has: .*, volume"):
         Loud(colour="red")

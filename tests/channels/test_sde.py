@@ -102,7 +102,6 @@ def test_the_layers_of_the_message_count_not_those_of_the_hearer(
     store: PayloadStore, layers: tuple[int, ...], heard_layers: tuple[int, ...]
 ) -> None:
     message = say(SDE(layers=heard_layers), LOADED, store)
-
     assert (
         tuple(edit.layer for edit in hear(SDE(layers=layers), LOADED, store, MessageRef(message)).edits) == heard_layers
     )
@@ -134,7 +133,6 @@ def test_other_weights_of_one_shape_are_heard_where_the_user_allows_it(store: Pa
 def test_other_shapes_and_vocabularies_are_refused_whatever_is_allowed() -> None:
     others = [tiny_loaded(), tiny_loaded(hidden_size=48, num_hidden_layers=3)]
     others.append(assemble("longer", tiny_model(num_hidden_layers=3, seed=1, vocab_size=301), longer_tokenizer()))
-
     for other in others:
         with pytest.raises(ProtocolError):
             SDE(allow_other_weights=True).check(LOADED, other)

@@ -68,9 +68,7 @@ def test_what_was_used_lately_is_handed_over_without_a_copy(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "spoil", [damage, lambda store: files(store)[0].write_bytes(files(store)[0].read_bytes()[:90])]
 )
-def test_a_damaged_or_cut_file_is_refused_by_its_digest(
-    store: PayloadStore, spoil: Callable[[PayloadStore], object]
-) -> None:
+def test_a_damaged_file_is_refused_by_its_digest(store: PayloadStore, spoil: Callable[[PayloadStore], object]) -> None:
     ref = store.put(payload())
     spoil(store)
 
@@ -82,7 +80,6 @@ def test_a_damaged_or_cut_file_is_refused_by_its_digest(
 def test_bytes_under_a_wrong_digest_are_not_written(store: PayloadStore) -> None:
     with pytest.raises(PayloadError, match="is damaged: the digest of the bytes to be written differs"):
         store.write("0" * 64, b"other")
-
     assert files(store) == []
 
 
@@ -122,17 +119,13 @@ def test_many_threads_may_put_and_get_the_same_payload(store: PayloadStore) -> N
 # From a reference alone
 
 
-def test_a_message_loads_its_payload_in_another_process_by_the_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_leads_a_message_to_its_payload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = PayloadStore(tmp_path / "saved")
     ref = store.put(payload())
     del store
     gc.collect()  # so that no open store knows the folder
 
-    with pytest.raises(
-        PayloadError, match=rf"payload {ref.sha256} \(nl, 3 tokens\) is missing; .* set SOTTOVOCE_STORE"
-    ):
+    with pytest.raises(PayloadError, match=rf"payload {ref.sha256} \(nl, 3 tokens\) is missing; .*SOTTOVOCE_STORE"):
         ref.load()
     monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "saved"))
     assert torch.equal(ref.load().tensors["logprob"], payload().tensors["logprob"])

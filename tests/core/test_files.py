@@ -50,14 +50,12 @@ def test_the_null_device_is_an_empty_file() -> None:
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
 def test_nothing_else_is_opened(kind: str, tmp_path: Path) -> None:
     made = {"fifo": fifo(tmp_path, "fifo"), "device": Path("/dev/zero"), "folder": tmp_path}[kind]
-
     with pytest.raises(OSError, match=r"give a regular file|Is a directory"):
         opened(made)
 
 
 def test_a_strangers_manifest_is_no_pipe(tmp_path: Path) -> None:
     fifo(tmp_path, "manifest.json")
-
     OutputFile(tmp_path / "new", "--to").write("text")
 
 

@@ -50,7 +50,6 @@ TEXT = {"type": "string", "const": "unknown"}
 )
 def test_every_form_offers_unknown_unless_it_wants_none(given: dict[str, Any], offered: dict[str, Any]) -> None:
     form, closed = Form(**given), Form(**given, unknown=False)
-
     assert form.offered == Form(**offered, unknown=False) == form.offered.offered
     assert closed.offered is closed
 
@@ -68,18 +67,6 @@ def test_fields_of_an_object_are_texts_or_in_forms_of_their_own() -> None:
     assert form.offered is form
 
 
-def test_a_field_that_a_prompt_lets_empty_may_be_empty() -> None:
-    choices, number = Form(choices=("A", "B")), Form(pattern="[0-9]+")
-    form = Form.of_object("a", "b", "c", a=choices, b=number).may_be_empty("a", "b", "c")
-
-    assert form.schema is not None and form.schema["properties"] == {
-        "a": {"type": "string", "enum": ["A", "B", "unknown", ""]},
-        "b": {"type": "string", "pattern": "^(?:(?:[0-9]+)|unknown)?$"},
-        "c": {"type": "string"},
-    }
-
-
 def test_a_form_survives_json() -> None:
     form = Form(choices=("a", "b"), after="So:", one_line=True)
-
     assert Form(**json.loads(json.dumps(asdict(form)))) == form

@@ -48,6 +48,5 @@ def test_a_payload_without_tokens_or_their_places_is_refused(lacks: str) -> None
     # Found by fuzzing: one flipped bit in a tensor's name was a KeyError at the first reader.
     payload = sound()
     tensors = {name: tensor for name, tensor in payload.tensors.items() if name != lacks}
-
     with pytest.raises(PayloadError, match=f"payload is damaged: {lacks} is missing; expected ids, spans"):
         Payload.from_bytes(Payload(payload.label, tensors).to_bytes())

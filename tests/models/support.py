@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -83,6 +83,18 @@ def finish(loop: Loop, loaded: LoadedModel, requests: Iterable[Request]) -> tupl
     while loop.scheduler.busy:
         loop.step()
     return [each.future.result(LIMIT) for each in sequences], streamed
+
+
+def others(loop: Loop, loaded: LoadedModel, requests: Iterable[Request], when: Callable[[], bool]) -> list[Reply]:
+    """The replies to all requests but the first, which is cancelled after the pass that makes `when` true."""
+    sequences = [Sequence(each, loaded.tokenizer) for each in requests]
+    loop.scheduler.waiting.extend(sequences)
+    while not when():
+        loop.step()
+    sequences[0].future.cancel()
+    while loop.scheduler.busy:
+        loop.step()
+    return [each.future.result(LIMIT) for each in sequences[1:]]
 
 
 def slots(columns: int, rows: int = 1) -> int:

@@ -56,7 +56,6 @@ def test_a_chat_without_holes_has_the_ids_of_transformers() -> None:
     expected = tiny_tokenizer().apply_chat_template(
         [{"role": role, "content": content} for role, content in turns], add_generation_prompt=True, return_dict=False
     )
-
     assert CHAT.encode([Said(role, (content,)) for role, content in turns]) == [tuple(expected)]
 
 
@@ -76,7 +75,6 @@ def test_a_chat_without_holes_has_the_ids_of_transformers() -> None:
 def test_holes_and_seams_cut_the_wording(parts: tuple[str | int, ...], pieces: list[str | int]) -> None:
     start, end = "<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"
     written = [each if isinstance(each, int) else each.replace("(", start).replace(")", end) for each in pieces]
-
     assert shown(CHAT, user(*parts)) == written
 
 
@@ -102,13 +100,11 @@ def test_holes_and_seams_cut_the_wording(parts: tuple[str | int, ...], pieces: l
 )
 def test_a_system_turn_reaches_every_model(template: str | None, written: str) -> None:
     before, after = written.split("#")
-
     assert shown(chat(template), system("Be brief."), user("Why", 0)) == [before, 0, after]
 
 
 def test_a_template_with_strict_alternation_reads_neighbours_as_one_turn() -> None:
     turns = [user("A", 0), user(1, "B"), assistant("C"), assistant(2), user("D")]
-
     joined = ["<|endoftext|>[INST] A", 0, "\n\n", 1, "B [/INST]C\n\n", 2, "<|im_end|>[INST] D [/INST]"]
     assert shown(chat(chats.MISTRAL), *turns) == joined
 
@@ -124,7 +120,6 @@ WRITES_FIRST = (chats.LLAMA_3, chats.MISTRAL, chats.GEMMA, chats.DEEPSEEK)
 @pytest.mark.parametrize("template", [*WRITES_FIRST, CHATML, chats.PHI_3, chats.QWEN_3])
 def test_a_first_token_stands_once_where_the_template_writes_it_and_nowhere_else(template: str, adds: bool) -> None:
     first, *_ = chat(template, adds=adds).encode([user("Why?")])
-
     assert isinstance(first, tuple)
     assert [at for at, id in enumerate(first) if id == 0] == ([0] if template in WRITES_FIRST else [])
 
@@ -154,9 +149,7 @@ GO_ON = "<|im_start|>user\nGo on.<|im_end|>\n"
         (chats.DEEPSEEK, False, "[assistant]</think>"),
     ],
 )
-def test_thinking_is_as_the_template_has_it_unless_it_is_chosen(
-    template: str, thinking: bool | None, opening: str
-) -> None:
+def test_thinking_is_as_the_template_has_it_unless_chosen(template: str, thinking: bool | None, opening: str) -> None:
     tokenizer = tokenizer_with(template)
 
     chosen = shown(ChatTemplate(tokenizer, thinking=thinking), system("Be brief."), user("Why", 0))
@@ -167,9 +160,7 @@ def test_thinking_is_as_the_template_has_it_unless_it_is_chosen(
 
 @pytest.mark.parametrize("template", [chats.LLAMA_3, CHATML, REFUSING, None])
 def test_a_wish_for_thinking_is_refused_where_the_template_knows_no_thoughts(template: str | None) -> None:
-    with pytest.raises(
-        UsageError, match=r"does not think: .* no switch \(enable_thinking or thinking\) and no markers"
-    ):
+    with pytest.raises(UsageError, match=r"does not think: .* no switch \(enable_thinking or thinking\) and no"):
         ChatTemplate(tokenizer_with(template), thinking=True)
     assert ChatTemplate(tokenizer_with(template), thinking=False).block is None  # as it is anyway
 
@@ -179,7 +170,6 @@ def test_a_template_that_forgets_thoughts_keeps_messages_whole() -> None:
         shown(chat(chats.QWEN_3), user("Why?"), assistant(said), user("Go on."), opened=False)
         for said in ("<think>Hm.</think>So.", 0)
     ]
-
     assert written == ["<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\nSo.<|im_end|>\n" + GO_ON]
     assert held == ["<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n", 0, "<|im_end|>\n" + GO_ON]
 
@@ -270,7 +260,6 @@ BROKEN = [
 def test_a_template_that_fails_is_refused_in_one_line(template: str) -> None:
     with pytest.raises(ModelError, match="chat template") as caught:
         chat(template).encode([user("?")])
-
     assert len(str(caught.value).splitlines()) == 1 and len(str(caught.value)) < 1000
 
 
@@ -295,7 +284,6 @@ WITH_CALLS = (
 )
 def test_a_template_in_a_run_prints_the_date_of_the_run_and_elsewhere_that_of_today(template: str, date: str) -> None:
     chat, turns = ChatTemplate(tokenizer_with(template)), [{"role": "user", "content": "?"}]
-
     with started_at(datetime(2019, 12, 31, 23, tzinfo=UTC)):
         assert date in chat.rendered(turns, True)
     assert "2019" not in chat.rendered(turns, True)

@@ -275,9 +275,7 @@ def test_what_was_shown_is_never_taken_back(form: Form) -> None:
 
 def test_what_completes_no_form_is_held_back() -> None:
     shown: list[str] = []
-
     reciting_loaded("\n42.Abc").engine.submit(request("\n", stop=Stop(9), form=NUMBER), shown.append).result()
-
     assert shown[-1] == "42"
 
 

@@ -110,7 +110,6 @@ def test_a_completion_tells_where_text_is_free(name: str, begun: str, is_in_text
 def test_a_completion_that_first_ends_an_escape_is_not_one_of_a_free_text() -> None:
     grammar = grammar_of(FORMS["texts"], tiny_tokenizer())
     rest = grammar.vocabulary.ids('", "answer": "", "a": ""}')
-
     assert grammar.in_text(rest) and not grammar.in_text((*grammar.vocabulary.ids("n"), *rest))
 
 

@@ -116,7 +116,6 @@ def test_padded_steps_give_what_plain_ones_give(family: str) -> None:
 def test_padded_steps_of_means_give_what_plain_ones_give() -> None:
     loaded = tiny_loaded(sharp=0.03)  # calm: a sharp model would grow what float32 rounds
     asked = steps(Feed("mean"), Sampling(1.0))
-
     assert all(map(same_reply, stepped(loaded).run_all(asked), loaded.engine.twin(reuse=False).run_all(asked)))
 
 

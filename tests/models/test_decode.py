@@ -221,11 +221,10 @@ def consistent(reply: Reply) -> bool:
         ((" answer",), "", "stop_text"),
     ],
 )
-def test_a_reply_ends_before_the_first_token_of_a_stop_string(
+def test_a_reply_ends_before_the_tokens_of_a_stop_string(
     stops: tuple[str, ...], said: str, finish: str, feed: Feed
 ) -> None:
     reply = ended(10, feed, texts=stops)
-
     assert (text(reply.ids), reply.finish) == (said, finish)
     assert consistent(reply)
 
@@ -234,24 +233,15 @@ def test_a_reply_ends_before_the_first_token_of_a_stop_string(
 @pytest.mark.parametrize(("stop", "said"), [(" answer", ""), (" is", " answer"), (".", " answer is 22 pears")])
 def test_a_reply_ends_before_a_stop_id(stop: str, said: str, feed: Feed) -> None:
     reply = ended(10, feed, ids=(2, *ids(stop)))
-
     assert (text(reply.ids), reply.finish) == (said, "stop")
     assert consistent(reply)
 
 
 def test_the_last_recorded_state_is_that_of_the_last_kept_token() -> None:
     cut, whole = ended(texts=("s.",)), ended(9)
-
     n = len(cut.ids)
     for layer in (0, 1):
         assert torch.equal(cut.states[layer], whole.states[layer][: n + 1])
-
-
-def test_the_row_that_meets_a_stop_can_be_kept() -> None:
-    reply = ended(10, MEAN, ids=ids(" is"), by="argmax", keep=True)
-
-    assert (text(reply.ids), reply.finish) == (" answer is", "stop")
-    assert len(next(iter(reply.rows.values()))) == 2
 
 
 def always(id: int) -> Feed:
@@ -261,7 +251,6 @@ def always(id: int) -> Feed:
 
 def test_special_tokens_are_text_only_where_asked_for() -> None:
     eos = always(2)
-
     assert ended(3, eos, texts=("<|im_end|>",), special=True).finish == "stop_text"
     assert ended(3, eos, texts=("<|im_end|>",)).finish == "length"
 
@@ -280,6 +269,5 @@ def shown(loaded: LoadedModel, asked: Request) -> tuple[list[str], str]:
 @pytest.mark.parametrize("recited", ["0123456789", "0 answer is 22 pears.A"])
 def test_nothing_is_shown_that_a_stop_string_takes_back(stop: str, recited: str) -> None:
     seen, said = shown(reciting_loaded(recited), request("0", stop=Stop(9, texts=(stop,))))
-
     assert all(said.startswith(part) for part in seen)
     assert (seen or [""])[-1] == said

@@ -98,7 +98,6 @@ def test_a_model_whose_layers_are_not_found_is_told_what_to_set() -> None:
 @pytest.mark.parametrize("path", [None, "backbone.layers"])
 def test_a_state_space_model_is_a_failed_finding_and_no_traceback(path: str | None) -> None:
     found = examine("mamba", state_space_model(), tiny_tokenizer(), layers_path=path)
-
     assert [finding.check for finding in found if finding.ok is False]
 
 
@@ -149,7 +148,6 @@ class Broken(Qwen2ForCausalLM):
 
 def test_a_model_that_breaks_is_a_finding_with_its_first_line() -> None:
     found = {finding.check: finding for finding in examine("broken", Broken(tiny_config()), tiny_tokenizer())}
-
     for check in ("memory", "batch = single"):
         assert found[check].ok is False
         assert "ValueError: no such kernel; use an attention-based" in found[check].detail.replace(

@@ -16,14 +16,12 @@ def as_small_and_large_tables_are_read(request: pytest.FixtureRequest, monkeypat
 
 def test_every_row_of_any_length_is_nearest_to_itself() -> None:
     table = Table(noise(50, 8))
-
     assert table.nearest(table.rows).tolist() == list(range(50))
     assert table.nearest(0.01 * table.rows).tolist() == list(range(50))
 
 
 def test_of_equal_rows_the_first_is_nearest() -> None:
     row = noise(1, 8)
-
     assert Table(torch.cat([noise(2, 8, seed=1), row, row])).nearest(row).tolist() == [2]
 
 
@@ -37,7 +35,6 @@ def test_a_table_is_read_through_its_module() -> None:
 
 def test_rows_beyond_the_tokenizer_are_left_out() -> None:
     padded = tiny_model(vocab_size=VOCABULARY + 20)
-
     assert len(Table.of(padded.get_input_embeddings(), VOCABULARY)) == VOCABULARY
 
 
@@ -85,7 +82,6 @@ def test_a_mean_of_the_heaviest_rows_is_that_of_all_within_its_bound(kind: str) 
 
 def test_weights_below_zero_count_by_their_size() -> None:
     table, weights = Table(noise(300, 16)), noise(3, 300)
-
     torch.testing.assert_close(table.mean(weights), weights @ table.rows, atol=1e-4, rtol=1e-4)
 
 
@@ -129,7 +125,6 @@ def test_a_guess_changes_no_nearest_row(away: float, dtype: torch.dtype) -> None
 def test_a_row_is_surely_nearer_to_one_token_than_to_its_rivals_or_not() -> None:
     table = Table(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]))
     rows = torch.tensor([[2.0, 0.1], [2.0, 0.1], [0.1, 2.0]])
-
     assert table.nearer(rows, torch.tensor([0, 0, 0]), torch.tensor([[1, 2], [1, 3], [1, 2]])).tolist() == [
         True,
         False,  # its twin is as near

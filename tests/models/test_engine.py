@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import gc
 import subprocess
 import sys
@@ -17,16 +16,7 @@ import torch
 from sottovoce.core.errors import ContextOverflow, EngineError, UsageError
 from sottovoce.models import Edit, Engine, Feed, Ids, Record, Request, Sampling, Stop
 from tests.models.support import LIMIT, busy, fails, fresh, hooks, spoiled
-from tests.support import (
-    HIDDEN,
-    VOCABULARY,
-    edit,
-    noise,
-    request,
-    rows,
-    same_reply,
-    tiny_loaded,
-)
+from tests.support import HIDDEN, VOCABULARY, edit, noise, request, rows, same_reply, tiny_loaded
 
 ROOT = Path(__file__).resolve().parents[2]
 Matrix = torch.Tensor
@@ -68,10 +58,7 @@ def test_what_cannot_run_is_refused_at_the_door(engine: Engine, asked: Request, 
 
 def test_a_prompt_that_is_too_long_is_refused_in_numbers(engine: Engine) -> None:
     long = (Ids((5,) * 500), rows(4))
-
-    with pytest.raises(
-        ContextOverflow, match=r"the prompt has 504 tokens and the reply may take 9: 513 in all, .* 512"
-    ):
+    with pytest.raises(ContextOverflow, match=r"prompt has 504 tokens and the reply may take 9: 513 in all, .* 512"):
         engine.submit(request(long, 9))
     assert engine.statistics.requests == 0
 
@@ -79,7 +66,6 @@ def test_a_prompt_that_is_too_long_is_refused_in_numbers(engine: Engine) -> None
 @pytest.mark.parametrize("family", ["qwen2", "gpt2", "opt"])
 def test_a_request_may_fill_the_context_to_its_last_position(family: str) -> None:
     reply = tiny_loaded(family).engine.run(request((Ids((5,) * 504),), 8, record=Record((0,))))
-
     assert len(reply.ids) == 8 and len(reply.states[0]) == 9
 
 
@@ -98,41 +84,7 @@ async def test_requests_of_many_tasks_become_one_batch(engine: Engine) -> None:
     assert [reply.ids for reply in together] == [engine.run(each).ids for each in asked]
 
 
-def test_threads_that_ask_and_wait_meet_in_batches(engine: Engine) -> None:
-    """Without a held gate: twelve threads that each ask four times share most steps."""
-    start = threading.Barrier(12)
-
-    def ask(n: int) -> list[tuple[int, ...]]:
-        start.wait(LIMIT)
-        return [engine.run(request(f"What is {n}?")).ids for _ in range(4)]
-
-    with concurrent.futures.ThreadPoolExecutor(12) as pool:
-        replies = list(pool.map(ask, range(12)))
-
-    assert all(len(set(each)) == 1 for each in replies)
-    assert engine.statistics.requests == 48
-    assert engine.statistics.stepped == 48 * 7  # the first token comes with the prompt
-    assert engine.statistics.steps <= 24 * 8
-
-
 # One row leaves, the others stay
-
-
-def test_a_cancelled_request_leaves_a_running_batch(engine: Engine) -> None:
-    seen: list[str] = []
-
-    def cancel(text: str) -> None:
-        seen.append(text)
-        leaving.cancel()
-
-    expected = engine.run(request("You know:", 40))
-    with busy(engine):
-        leaving = engine.submit(request(max_new=400), cancel)
-        staying = engine.submit(request("You know:", 40))
-
-    assert same_reply(staying.result(LIMIT), expected)
-    assert leaving.cancelled() and len(seen) == 1  # so it made no step after it was cancelled
-    assert engine.statistics.stepped <= 40 + 1 + 40 + 3
 
 
 async def test_cancelling_a_task_cancels_its_request(engine: Engine) -> None:
@@ -265,5 +217,4 @@ def test_a_process_ends_cleanly_while_requests_still_run() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", LEAVES_A_REQUEST], cwd=ROOT, capture_output=True, text=True, timeout=600
     )
-
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -117,6 +117,5 @@ def test_what_was_read_before_changes_no_bit() -> None:
 
 def test_exact_replies_are_those_of_any_engine_within_float32() -> None:
     plain = load().engine.twin(reuse=False).run_all(asked())
-
     same = [one.ids == other.ids for one, other in zip(plain, alone(), strict=True)]
     assert sum(same) >= REQUESTS - 1  # a tie may fall either way

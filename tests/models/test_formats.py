@@ -63,7 +63,6 @@ def test_what_contradicts_a_format_is_refused_in_one_line(folder: Path, asked: d
 @packings
 def test_a_quantised_checkpoint_is_not_packed_again(tmp_path: Path, packing: Packing) -> None:
     quantise.fp8(tmp_path)
-
     with pytest.raises(ModelError, match=f"is quantized as 'fp8' and cannot be packed in {packing} too; leave weights"):
         load(tmp_path, device="cpu", weights=packing)
 
@@ -71,7 +70,6 @@ def test_a_quantised_checkpoint_is_not_packed_again(tmp_path: Path, packing: Pac
 def test_a_model_without_a_matrix_that_fits_is_refused(tmp_path: Path) -> None:
     tiny_model(hidden_size=40, intermediate_size=72).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-
     with pytest.raises(ModelError, match="no matrix that int4 can store: expected linear maps of 64 n rows and 32 m"):
         load(tmp_path, device="cpu", weights="int4")
 

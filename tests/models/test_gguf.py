@@ -61,7 +61,6 @@ def test_quantised_weights_keep_their_values_in_float32(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_quantised_keeps_its_dtype(tmp_path: Path, cache: Path) -> None:
     load(write_gguf(tmp_path / "tiny.gguf", kind=Kind.F16), device="cpu")
-
     (folder,) = cache.glob("gguf-*")
     assert json.loads((folder / "config.json").read_text())["dtype"] == "float16"
 
@@ -77,7 +76,6 @@ def wide_model(**options: Any) -> PreTrainedModel:
 def test_a_packed_model_has_the_values_of_the_file(tmp_path: Path, kind: Kind, weights: Any) -> None:
     file = write_gguf(tmp_path / "wide.gguf", kind=kind, model=wide_model())
     packed, plain = (load(file, device="cpu", weights=each).model for each in (weights, "auto"))
-
     for name, matrix in matrices(plain).items():
         module = packed.get_submodule(name.removesuffix(".weight"))
         found = module.widened().T  # type: ignore[operator]  # a packed one
@@ -116,7 +114,6 @@ def test_a_conversion_leaves_the_package_gguf_as_it_was(tmp_path: Path, cache: P
     # Others in the process read files with it too, and ours skips fields.
     before = {**vars(gguf)}
     converted(write_gguf(tmp_path / "tiny.gguf"))
-
     assert vars(gguf) == before and gguf.GGUFReader is GGUFReader
 
 
@@ -136,7 +133,6 @@ def test_files_beside_it_are_not_read(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "tiny.gguf")
     for name in ("config.json", "tokenizer_config.json", "adapter_config.json", "generation_config.json"):
         (tmp_path / name).write_text("{")
-
     assert load(file, device="cpu").layers == 2
 
 
@@ -146,7 +142,6 @@ def test_files_beside_it_are_not_read(tmp_path: Path) -> None:
 def test_digits_are_split_as_the_file_says(tmp_path: Path, rule: str, tokens: list[str]) -> None:
     # transformers (5.23) splits by its own table or else as GPT-2 does: SmolLM2 saw other tokens than in training.
     tokenizer = load(write_gguf(tmp_path / "tiny.gguf", split=rule), device="cpu").tokenizer
-
     assert tokenizer.tokenize("\n\n14") == tokens
 
 

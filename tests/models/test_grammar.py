@@ -67,7 +67,6 @@ def test_any_object_of_texts_is_taken_as_json_writes_it(values: dict[str, str]) 
         name: text.translate({ord(c): " " for c in map(chr, range(32)) if c not in "\n\r\t"})
         for name, text in ordered.items()
     }
-
     assert takes(Form.of_object(*ordered), json.dumps(plain, ensure_ascii=False).replace("\x7f", " "))
 
 
@@ -94,7 +93,6 @@ def test_fields_take_unknown_beside_what_they_are(field: dict[str, Any], taken: 
 @pytest.mark.parametrize("field", [Form(choices=("x", "y")), Form(pattern="[0-9]+")])
 def test_a_field_may_be_empty_where_the_form_says_so(field: Form) -> None:
     closed, opened = Form.of_object("f", f=field), Form.of_object("f", f=field).may_be_empty("f")
-
     assert [takes(form, '{"f": ""}') for form in (closed, opened)] == [False, True]
     assert takes(opened, '{"f": "unknown"}') and not takes(opened, '{"f": "z"}')
 
@@ -227,7 +225,6 @@ def letters_only() -> PreTrainedTokenizerFast:
 
 def test_a_choice_that_the_tokenizer_cannot_write_is_refused_by_its_name() -> None:
     engine, prompt = assemble("letters", tiny_model(), letters_only()).engine, (Ids((1, 2)),)
-
     assert engine.check(request(prompt, form=Form(choices=("yes", "no")))) is not None
     with pytest.raises(UsageError, match=r"^the model's tokenizer cannot write the choice 'C\+\+'; reword it$"):
         engine.check(request(prompt, form=Form(choices=("yes", "C++"))))
@@ -235,7 +232,6 @@ def test_a_choice_that_the_tokenizer_cannot_write_is_refused_by_its_name() -> No
 
 def test_a_stop_string_within_the_marker_is_refused() -> None:
     form = Form(choices=("a",), after="Answer:")
-
     assert refused(form, texts=("Observation", "\n")) == (
         "the stop string '\\n' would end the reply before its format, '\\nAnswer: '; leave it out"
     )
@@ -243,7 +239,6 @@ def test_a_stop_string_within_the_marker_is_refused() -> None:
 
 def test_equal_forms_are_compiled_once_and_other_models_have_their_own() -> None:
     first, again = (grammar(Form.of_object("a", "b")) for _ in range(2))
-
     assert first is again is not grammar(Form.of_object("b", "a"))
     assert fresh().engine.check(request(max_new=50, form=Form.of_object("a", "b"))) is first  # of one tokenizer
 
@@ -251,9 +246,7 @@ def test_equal_forms_are_compiled_once_and_other_models_have_their_own() -> None
 def test_a_short_way_is_found_through_several_lines_of_free_text() -> None:
     """States within free text look alike, whichever line they are on: the ways that had come further were dropped."""
     lines = [rf"\[{number}\]: [^\n]{{1,200}}" for number in range(1, 6)]
-
     found = grammar(Form(pattern=r"\n".join(lines), unknown=False))
-
     assert len(found.path) <= 60 and found.vocabulary.text(found.path).count(b"\n") == 4
 
 

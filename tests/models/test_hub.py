@@ -44,9 +44,7 @@ def ask(hub: str, home: Path, *names: str) -> list[tuple[int | str, float]]:
 
 
 @pytest.mark.slow
-def test_a_hub_id_is_loaded_from_the_hub_and_then_from_its_cache_and_an_unknown_one_fails_at_once(
-    tmp_path: Path,
-) -> None:
+def test_a_hub_id_is_loaded_from_the_hub_then_from_its_cache_and_an_unknown_one_fails_at_once(tmp_path: Path) -> None:
     tiny_model().save_pretrained(tmp_path / "hub" / "some" / "tiny")
     tiny_tokenizer().save_pretrained(tmp_path / "hub" / "some" / "tiny")
 

@@ -64,20 +64,6 @@ def test_a_move_reaches_as_far_as_it_is_told_leaves_zeros_and_touches_no_other_s
     assert all(map(torch.equal, kv.tensors, expected))
 
 
-def test_what_was_cut_stays_as_it_was_and_can_be_put_elsewhere_in_part() -> None:
-    kv = filled()
-    before = copied(kv)
-
-    pages = kv.cut(1, 2, 6)
-    kv.clear(1)
-    kv.paste(3, 0, pages, 3)
-
-    for tensor, page, old in zip(kv.tensors, pages, before, strict=True):
-        assert torch.equal(page, old[:, 1, :, 2:6])
-        assert torch.equal(tensor[:, 3, :, :3], old[:, 1, :, 2:5])
-        assert torch.equal(tensor[:, 3, :, 3:], old[:, 3, :, 3:])
-
-
 def test_a_model_writes_at_given_columns_and_reads_up_to_the_last_one_asked_for() -> None:
     kv, columns = filled(), torch.tensor([[2, 3], [6, 1]])  # the second row's first query is padding
     before = copied(kv)
@@ -149,7 +135,6 @@ def changed(values: torch.Tensor, at: int) -> torch.Tensor:
 )
 def test_keys_tell_apart_where_prompts_part(other: Request, apart: list[int]) -> None:
     pairs = zip(keys(ASKED), keys(other), strict=True)
-
     assert [at for at, (one, another) in enumerate(pairs) if one != another] == apart
 
 
@@ -204,5 +189,4 @@ def test_blocks_are_whole_and_name_all_that_precedes_them() -> None:
 def test_a_chain_goes_on_from_what_is_known(known: int) -> None:
     all_keys = keys(request((Ids(tuple(range(20))),)))
     whole = chain(all_keys, 4)
-
     assert chain(all_keys, 4, whole[:known]) == whole

@@ -17,7 +17,6 @@ from tests.support import FAMILIES, noise, request, tiny_loaded, tiny_model
 @pytest.mark.parametrize("path", [None, "model.blocks", "model.embed_tokens"])
 def test_layers_that_are_nowhere_say_what_to_set(path: str | None) -> None:
     model = nn.Linear(2, 2) if path is None else tiny_model()
-
     with pytest.raises(ModelError, match=r"no decoder layers in .* set `layers_path`"):
         decoder_layers(model, path)
 
@@ -68,7 +67,6 @@ def test_a_hook_changes_tensors_and_tuples_inside_its_block_alone() -> None:
 
 def test_the_example_runs() -> None:
     found = doctest.testmod(layers_module)
-
     assert found.attempted > 0 and found.failed == 0
 
 

@@ -42,7 +42,6 @@ def folder(saved: Path, tmp_path: Path) -> Path:
 
 def test_a_loaded_model_answers_as_the_one_that_was_saved(folder: Path) -> None:
     loaded = load(folder, device="cpu")
-
     assert loaded.engine.run(request()).ids == tiny_loaded().engine.run(request()).ids
     assert (loaded.name, loaded.dtype, loaded.layers, loaded.stop_ids) == (str(folder), torch.float32, 2, (2, 0))
 
@@ -67,7 +66,6 @@ def test_the_same_arguments_give_the_same_loaded(folder: Path, monkeypatch: pyte
 def test_threads_that_load_a_model_at_once_get_one_loaded(folder: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         loaded_models = set(pool.map(lambda _: load(folder, device="cpu"), range(8)))
-
     assert len(loaded_models) == 1
 
 
@@ -210,18 +208,12 @@ PANICS = {"type": "Precompiled", "precompiled_charsmap": "AAAA"}  # tokenizers (
         (lambda folder: cut(folder / WEIGHTS), "model.safetensors is damaged: Error while deserializing header"),
         (without_one_tensor, "lacks 1 of the weights .* requires, such as 'model.layers.1.self_attn.q_proj.weight'"),
         (of_another_model, "config.json specifies 2 layers, but model.safetensors holds 0"),
-        (
-            lambda folder: with_config(folder, hidden_size=48),
-            "its weights do not have the shapes that config.json",
-        ),
+        (lambda folder: with_config(folder, hidden_size=48), "its weights do not have the shapes that config.json"),
         (lambda folder: of_layers(folder, 12), "config.json specifies 12 layers, but model.safetensors holds 2"),
         (lambda folder: of_layers(folder, 1), "config.json specifies 1 layers, but model.safetensors holds 2"),
         (without_a_shard, "cannot be loaded: .*model-00002-of-00002.safetensors"),
         (with_defaults("no"), "cannot be loaded: generation_config.json: Expecting value"),
-        (
-            lambda folder: [file.unlink() for file in folder.glob("token*")],
-            "has no tokenizer; expected tokenizer.json",
-        ),
+        (lambda folder: [file.unlink() for file in folder.glob("token*")], "has no tokenizer; expected tokenizer.json"),
         (with_words_of_another, r"the tokenizer of another model: it has \d+ tokens, and the weights have \d+ rows"),
         (lambda folder: cut(folder / "tokenizer.json"), "cannot be loaded: tokenizer: "),
         (lambda folder: with_header(folder, NESTED), "model.safetensors is damaged: .* recursion limit exceeded"),
@@ -253,7 +245,6 @@ def test_a_folder_that_is_no_sound_model_is_refused_in_one_line(
     folder: Path, spoil: Callable[[Path], object], complaint: str
 ) -> None:
     spoil(folder)
-
     with pytest.raises(ModelError, match=complaint) as caught:
         load(folder, device="cpu")
     assert str(folder) in str(caught.value) and "\n" not in str(caught.value)
@@ -263,7 +254,6 @@ def test_a_tokenizer_whose_pattern_makes_its_library_panic_ends_in_one_line(fold
     """Seen: a BaseException, which passed through everything."""
     split = {"pattern": {"Regex": "(x+x+)+y"}, "behavior": "Isolated", "invert": False}
     with_tokenizer_part(folder, "pre_tokenizer", type="Split", **split)
-
     with pytest.raises(ModelError, match="the model's tokenizer cannot read a text of 120 characters: Onig: Regex"):
         load(folder, device="cpu").chat.ids("a" * 60 + "x" * 60)
 
@@ -337,7 +327,6 @@ def test_code_beside_a_model_that_transformers_knows_is_not_run(folder: Path) ->
 def test_code_that_a_config_names_on_a_hub_is_not_fetched(key: str, name: str, folder: Path) -> None:
     """transformers fetches and runs the kernel of that name where `kernels` is installed."""
     with_config(folder, **{key: name})
-
     with pytest.raises(ModelError, match=rf"names the attention '{name}' in config.json, which may be code of a hub"):
         load(folder)
 
@@ -367,9 +356,7 @@ def test_code_of_a_tokenizer_is_not_run(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     mark = with_code(folder / "tokenizer_config.json", folder, {"AutoTokenizer": ["code.Own", "code.Own"]})
 
-    with pytest.raises(
-        ModelError, match=r"cannot be loaded: tokenizer: Couldn't instantiate the backend tokenizer .*slow"
-    ):
+    with pytest.raises(ModelError, match=r"cannot be loaded: tokenizer: Couldn't instantiate the backend .*slow"):
         load(folder, device="cpu")
     assert not mark.exists()
 

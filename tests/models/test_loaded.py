@@ -45,7 +45,6 @@ def loaded(seed: int = 0, generation: Mapping[str, object] | None = None, **conf
 )
 def test_every_end_of_configuration_and_tokenizer_stops(eos: object, stops: tuple[int, ...]) -> None:
     found = loaded(generation={"eos_token_id": eos})
-
     assert (found.stop_ids, found.eos) == (stops, 2)
 
 
@@ -142,7 +141,7 @@ def test_a_model_of_which_nothing_is_known_starts_cautiously(generation: dict[st
         ("llama", 151_643, None, None),
     ],
 )
-def test_a_family_is_known_by_architecture_and_tokenizer(
+def test_architecture_and_tokenizer_tell_a_family(
     model_type: str, size: int, begin: object, family: str | None
 ) -> None:
     assert family_of(model_type, size, begin) == family
@@ -151,7 +150,6 @@ def test_a_family_is_known_by_architecture_and_tokenizer(
 def test_no_message_lists_the_vocabulary_which_takes_a_fifth_of_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = loaded_with()
     monkeypatch.setattr(type(loaded.tokenizer), "get_vocab", lambda _: pytest.fail("the vocabulary was listed"))
-
     assert (base_temperature(loaded).value, default_sampling(loaded).temperature) == (CAUTIOUS, 0.7)
 
 

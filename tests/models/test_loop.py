@@ -325,7 +325,7 @@ def breaking(loaded: LoadedModel, breaks: Callable[[int, int], Exception | None]
         (ZeroDivisionError("in a batch"), 1, False),
     ],
 )
-def test_where_memory_runs_out_or_a_batch_breaks_fewer_go_on_together(
+def test_where_memory_is_short_or_a_batch_breaks_fewer_go_on_together(
     error: Exception, most: int, prompts: bool
 ) -> None:
     loaded = fresh()

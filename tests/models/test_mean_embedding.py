@@ -71,7 +71,6 @@ def test_the_ids_of_a_reply_are_the_nearest_of_each_mean(family: str, temperatur
 def test_a_reply_ends_where_the_first_mean_is_nearest_to_a_stop(temperature: float, by: str) -> None:
     engine = tiny_loaded().engine.twin(reuse=False)  # feedback amplifies other orders of sums
     whole = engine.run(asked(temperature)).ids
-
     for stop in list(dict.fromkeys(whole))[::5]:
         found = engine.run(asked(temperature, stop=Stop(40, (FAR, stop), by=by)))  # type: ignore[arg-type]
         assert (found.ids, found.finish) == (whole[: whole.index(stop)], "stop")

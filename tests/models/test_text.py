@@ -5,16 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from sottovoce.models.huggingface.text import (
-    BROKEN,
-    Detokenizer,
-    Span,
-    TextStream,
-    first_stop,
-    overlapping,
-    partial_stop,
-    settled,
-)
+from sottovoce.models.huggingface.text import BROKEN, Detokenizer, Span, TextStream, overlapping, partial_stop, settled
 from tests.support import ids, tiny_tokenizer
 
 PLAIN, SPECIAL = Detokenizer(tiny_tokenizer()), Detokenizer(tiny_tokenizer(), special=True)
@@ -35,7 +26,6 @@ def test_spans_cover_the_text_from_end_to_end(text: str) -> None:
 
 def test_tokens_that_share_a_character_overlap() -> None:
     found = ids("£")
-
     assert len(found) == 2
     assert PLAIN.spans(found) == [(0, 1), (0, 1)]
 
@@ -70,14 +60,6 @@ def test_an_unfinished_character_is_not_settled() -> None:
 )
 def test_a_part_takes_every_token_that_overlaps_it(part: Span, tokens: Span) -> None:
     assert overlapping([(0, 3), (3, 6), (6, 9)], part) == tokens
-
-
-@pytest.mark.parametrize(
-    ("text", "stops", "at"),
-    [("one two", ("three",), None), ("one two", ("two", "one"), 0), ("one\n\ntwo", ("\n\n",), 3)],
-)
-def test_the_earliest_stop_counts(text: str, stops: tuple[str, ...], at: int | None) -> None:
-    assert first_stop(text, stops) == at
 
 
 @pytest.mark.parametrize(
