@@ -18,7 +18,7 @@ from sottovoce.core.errors import SottovoceError
 LONGEST = 60
 """Seconds of a case, on a machine that others use too."""
 QUICK = {"arguments": 12, "states": 20, "payloads": 120, "replies": 20}
-QUICK |= {"logs": 8, "contexts": 60, "requests": 4}
+QUICK |= {"logs": 5, "contexts": 60, "requests": 4}
 """Cases in `make test`."""
 ALL = {"arguments": 2000, "states": 500, "payloads": 3000, "replies": 500}
 ALL |= {"logs": 1000, "contexts": 2000, "requests": 200}
