@@ -71,7 +71,6 @@ def test_two_messages_at_one_place_are_an_error_that_names_both(other: Message) 
 def test_the_same_words_again_are_the_same_message_whatever_lies_under_them(again: Message) -> None:
     """A step that is done again in another batch may differ in the last bits of its tensors."""
     made = board(message())
-
     assert made.update([again]) is False
     assert made.get() == [message()]
 
@@ -92,7 +91,6 @@ def test_messages_are_ordered_by_epoch_round_turn_and_the_agents_place_in_the_se
         replace(message("agent_2", 0), epoch=1),
         replace(message("agent_1", 0), epoch=1),
     ]
-
     assert board(*reversed(ordered)).get() == ordered
     assert board(ordered[3:], ordered[:3]).get() == ordered
 
@@ -112,7 +110,6 @@ def test_what_one_agent_says_in_one_turn_stands_as_it_came() -> None:
 
 def test_readers_take_the_highest_attempt() -> None:
     first, again, other = message(), message(text="23", attempt=1), message("agent_2")
-
     assert latest(board(again, other, first).get()) == [other, again]
     assert latest([]) == []
 
