@@ -25,7 +25,7 @@ from sottovoce.core.any_types import AnyState, Untyped
 from sottovoce.core.event_loop import wait
 from sottovoce.nodes.agent import Agent
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.hearing import Heard
+from sottovoce.nodes.hearing import Hearing
 from sottovoce.nodes.state import Discussion, Update
 
 Act = Callable[[RunContext[AnyState], AnyState, Agent], Awaitable[Update] | Update]
@@ -48,7 +48,7 @@ class Steps(Protocol):
     def take(self, step: str, update: Update) -> None:
         """Record a step."""
 
-    def ask(self, place: Place, turns: Sequence[tuple[str, str]], heard: Sequence[Heard]) -> None:
+    def ask(self, place: Place, turns: Sequence[tuple[str, str]], hearings: Sequence[Hearing]) -> None:
         """Record that an agent is asked: the place of its message, its prompt, and the messages of others in it."""
 
     def grows(self, ask: Ask) -> Grew | None:

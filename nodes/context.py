@@ -161,7 +161,7 @@ class Contexts(Generic[AnySettings]):
             UsageError: the context needs another graph than was built, or contradicts the models passed to the graph.
             RequestError: it uses a name that is neither built in nor allowed.
         """
-        given, context = _given(), _context_of(self.kind)
+        given, context = _runtime_context(), _context_of(self.kind)
         if isinstance(given, self.kind) and given.model_fields_set >= self.defaults.model_fields_set:
             settings = given  # it sets all that the graph's settings do, and was validated when it was made
         else:
@@ -302,7 +302,7 @@ def _key(state: Discussion, context: Mapping[str, AnyState]) -> str:
     return f"{state.get('settings')} {context}"  # `repr` shows types, and is faster than JSON
 
 
-def _given() -> AnyState:
+def _runtime_context() -> AnyState:
     """Return the runtime context as the caller gave it; None without one."""
     try:
         return getattr(get_runtime(), "context", None)
@@ -312,7 +312,7 @@ def _given() -> AnyState:
 
 def _context_of(kind: type[Settings]) -> dict[str, AnyState]:
     """Return the settings in the context of this run; inside another graph, those that both graphs have."""
-    context = _given()
+    context = _runtime_context()
     if isinstance(context, kind):
         return context.model_dump(exclude_unset=True)
     if context is None or (is_inside() and not isinstance(context, Mapping)):

@@ -70,7 +70,7 @@ def filler(said: Message, model: LocalModel | None) -> str:
     return (DOT * round(wanted / each)).strip()
 
 
-class Heard(TypedDict):
+class Hearing(TypedDict):
     """A message of another agent in a prompt, as the log records it with the prompt."""
 
     place: Place
@@ -124,7 +124,7 @@ def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) 
     return tuple(replace(turn, parts=tuple(map(read, turn.parts))) for turn in turns)
 
 
-def heard_in(run: RunContext[Any], agent: str, reader: LocalModel | None, ask: Ask) -> list[Heard]:
+def heard_in(run: RunContext[Any], agent: str, reader: LocalModel | None, ask: Ask) -> list[Hearing]:
     """Return the messages of others in a request, each once, in the order of the prompt.
 
     `reader` is the model that reads payloads; None for a hosted model or a person. What a control puts in place of
@@ -132,11 +132,11 @@ def heard_in(run: RunContext[Any], agent: str, reader: LocalModel | None, ask: A
     """
     turns = () if is_controlled(run.settings, agent) else (*ask.turns, Turn("assistant", tuple(ask.prefill)))
     refs = [part for turn in turns for part in turn.parts if isinstance(part, MessageRef) and not part.own]
-    heard = dict[Hashable, Heard]()
+    heard = dict[Hashable, Hearing]()
     for ref in refs:
         if ref.message.agent != agent:
             size = reader.heard_bytes(ref) if reader else 0
-            heard[ref.message.place, ref.spans, ref.latest] = Heard(
+            heard[ref.message.place, ref.spans, ref.latest] = Hearing(
                 place=ref.message.place,
                 form=("replaced" if ref.chance else "payload") if size else "words",
                 part=bool(ref.spans),
@@ -146,11 +146,11 @@ def heard_in(run: RunContext[Any], agent: str, reader: LocalModel | None, ask: A
     return [*heard.values()]
 
 
-def notes_on(run: RunContext[Any], heard: Sequence[Heard]) -> tuple[str, ...]:
+def notes_on(run: RunContext[Any], hearings: Sequence[Hearing]) -> tuple[str, ...]:
     """Return notes on how new messages were heard, where that depends on the round; none elsewhere."""
     if not escalates(run):
         return ()
-    new = {each["place"]: each["form"] == "words" for each in heard if each["new"]}
+    new = {each["place"]: each["form"] == "words" for each in hearings if each["new"]}
     by = {f"by {run.settings.protocol}": False, "in words": True}
     names = {how: ", ".join(place.agent for place, plain in new.items() if plain == so) for how, so in by.items()}
     return tuple(f"heard {speakers} {how}" for how, speakers in names.items() if speakers)

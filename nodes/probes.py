@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sottovoce.nodes.agent import Agent
     from sottovoce.nodes.context import RunContext
 
-READER = "sottovoce.runs.donors"
+READER = "sottovoce.runs.probe_source"
 """The module that reads donors from a run; it is above all that runs, so it is imported where a probe needs it."""
 SAMPLED = 8
 """Maximum number of messages from which `noise_cov` computes mean and covariance."""

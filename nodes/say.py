@@ -16,7 +16,7 @@ from sottovoce.core.errors import ContextOverflow
 from sottovoce.core.event_loop import off_loop
 from sottovoce.core.response_format import Form
 from sottovoce.nodes.hearing import (
-    Heard,
+    Hearing,
     carries_all,
     escalated,
     heard_in,
@@ -254,14 +254,14 @@ async def _attempt(
     )
 
 
-def _as_heard(run: RunContext[Any], state: Discussion, speaker: Agent, ask: Ask) -> tuple[Ask, list[Heard]]:
+def _as_heard(run: RunContext[Any], state: Discussion, speaker: Agent, ask: Ask) -> tuple[Ask, list[Hearing]]:
     """Return a request as the settings have it heard, and the messages of others in it; this reads payloads."""
     turns = with_thoughts(run, speaker.name, escalated(run, state, ask.turns))
     ask = replace(ask, turns=with_donors(run, state, speaker, turns) if speaker.local else turns)
     return ask, heard_in(run, speaker.name, None if speaker.person else speaker.local, ask)
 
 
-async def _replied(state: Discussion, speaker: Agent, ask: Ask, heard: list[Heard]) -> Message:
+async def _replied(state: Discussion, speaker: Agent, ask: Ask, hearings: list[Hearing]) -> Message:
     """Return the reply of the agent, or of a person who took it over or rewrote its message.
 
     The call is reported to streams, and a saved run records the prompt and what is heard in it: that of a model before
@@ -283,10 +283,10 @@ async def _replied(state: Discussion, speaker: Agent, ask: Ask, heard: list[Hear
     if discussion is None:
         return await speaker.reply(ask)
     if not speaker.person:
-        discussion.ask(ask.place, speaker.prompt(ask), heard)
+        discussion.ask(ask.place, speaker.prompt(ask), hearings)
     message = await speaker.reply(ask, discussion.grows(ask))
     if speaker.person:
-        discussion.ask(ask.place, speaker.prompt(ask), heard)
+        discussion.ask(ask.place, speaker.prompt(ask), hearings)
     return message
 
 

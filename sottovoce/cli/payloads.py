@@ -1,4 +1,4 @@
-"""The command `payloads gc`: remove the payload files of messages that nothing needs.
+"""The command `payloads gc`: remove the payloads of applications that no checkpoint needs.
 
 Nothing here imports torch or langgraph before a command needs it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -15,20 +14,13 @@ from sottovoce.cli.command import Commands
 from sottovoce.core.text import amount, counted, one_line, say
 from sottovoce.core.validation import Checked
 
-if TYPE_CHECKING:
-    from sottovoce.runs.payload_stores import Place
-
 commands = Commands("payloads")
 HOUR = 3600.0
 
 
 class GarbageOptions(Checked):
-    """The files to delete, and the places of payloads and of the logs and checkpoints that may name them."""
+    """The folder of payloads, and the checkpoints that may refer to them."""
 
-    runs: list[Path] = Field(
-        default=[],
-        description="Also search these folders, at any depth, for runs of --save; those of `runs list` are included.",
-    )
     store: Path | None = Field(
         default=None,
         description="The payload folder of applications (default: $SOTTOVOCE_STORE, or the user's cache).",
@@ -36,7 +28,7 @@ class GarbageOptions(Checked):
     checkpoints: list[str] = Field(
         default=[],
         repr=False,  # may contain a password
-        description="Checkpoints of applications: SQLite files, or postgresql://USER@HOST/DB.",
+        description="Checkpoints of all applications: SQLite files, or postgresql://USER@HOST/DB.",
     )
     older_than: float = Field(
         default=1.0,
@@ -49,26 +41,15 @@ class GarbageOptions(Checked):
 
 @commands.add(GarbageOptions)
 def gc(choice: GarbageOptions) -> None:
-    """Remove payload files that no run or checkpoint refers to, except recent ones."""
-    from sottovoce.runs.payload_stores import places
+    """Remove the payloads of applications that none of their checkpoints refers to, except recent ones."""
+    from sottovoce.runs.payload_stores import unneeded
 
-    before, any_unnamed = time.time() - choice.older_than * HOUR, False
-    for place in places(choice.runs, choice.store, choice.checkpoints):
-        unnamed = place.unneeded()
-        removed = [path for path in unnamed if path.stat().st_mtime < before] if not place.keep_reason else []
-        if unnamed:
-            any_unnamed = True
-            say(one_line(_removal_line(place, unnamed, removed, choice)))
-        for path in removed if not choice.dry_run else ():
-            path.unlink(missing_ok=True)
-    if not any_unnamed:
-        say("every payload file is referred to by a log or a checkpoint")
-
-
-def _removal_line(place: Place, unnamed: list[Path], removed: list[Path], choice: GarbageOptions) -> str:
-    if place.keep_reason:
-        return f"{place.name}: {counted(len(unnamed), 'file')} without a known name, kept: {place.keep_reason}"
+    before = time.time() - choice.older_than * HOUR
+    root, unnamed = unneeded(choice.store, choice.checkpoints)
+    removed = [path for path in unnamed if path.stat().st_mtime < before]
     nbytes, done = sum(path.stat().st_size for path in removed), "would be removed" if choice.dry_run else "removed"
     younger = len(unnamed) - len(removed)
     stay = f"; younger than {choice.older_than:g} h and kept: {counted(younger, 'file')}" if younger else ""
-    return f"{place.name}: {counted(len(removed), 'file')}, {amount(nbytes)} {done}{stay}"
+    for path in removed if not choice.dry_run else ():
+        path.unlink(missing_ok=True)
+    say(one_line(f"{root}: {counted(len(removed), 'file')}, {amount(nbytes)} {done}{stay}"))

@@ -12,7 +12,7 @@ from sottovoce.core.errors import PayloadError
 from sottovoce.core.text import counted, one_line, shortened
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import abstaining, took, viewpoints
-from sottovoce.nodes.hearing import Heard
+from sottovoce.nodes.hearing import Hearing
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.prompts.kinds import KINDS, declines, kind_of
@@ -78,10 +78,10 @@ def edges(record: DiscussionRecord) -> list[Edge]:
     ]
 
 
-def _form(message: Message, heard: Heard) -> str:
-    form = "words" if heard["form"] == "words" else carried(message)
-    probe = ", replaced by a probe's" if heard["form"] == "replaced" else ""
-    return f"{'a part of it: ' if heard['part'] else ''}{form}{probe}"
+def _form(message: Message, hearing: Hearing) -> str:
+    form = "words" if hearing["form"] == "words" else carried(message)
+    probe = ", replaced by a probe's" if hearing["form"] == "replaced" else ""
+    return f"{'a part of it: ' if hearing['part'] else ''}{form}{probe}"
 
 
 def footer(message: Message) -> str:

@@ -25,7 +25,7 @@ from sottovoce.core.errors import PayloadError, RecordError, RetrievalError, Sot
 from sottovoce.core.event_loop import in_daemon
 from sottovoce.core.text import without_secrets
 from sottovoce.nodes.act import running, step_name
-from sottovoce.nodes.hearing import Heard
+from sottovoce.nodes.hearing import Hearing
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Update
 from sottovoce.runs.log import AskedLine, Key, Speaking, StepLine, check, encoded
@@ -142,9 +142,9 @@ class LiveDiscussion:
         self._run.fail(self._key, line, self.seconds, outside=outside)
         return line
 
-    def ask(self, place: Place, turns: Sequence[tuple[str, str]], heard: Sequence[Heard]) -> None:
+    def ask(self, place: Place, turns: Sequence[tuple[str, str]], hearings: Sequence[Hearing]) -> None:
         """Record that an agent is asked: the place of its message, its prompt, and the messages of others in it."""
-        line = self._run.add({"line": "asked", "of": self._key, **place._asdict(), "turns": turns, "heard": heard})
+        line = self._run.add({"line": "asked", "of": self._key, **place._asdict(), "turns": turns, "heard": hearings})
         assert isinstance(line, AskedLine), "its type"
         self._observe(self.record, line)
 

@@ -50,7 +50,7 @@ from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import MAX_COUNT
 from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError
 from sottovoce.core.validation import first_wrong
-from sottovoce.nodes.hearing import Heard
+from sottovoce.nodes.hearing import Hearing
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.retrievers.pool import Origin
@@ -188,7 +188,7 @@ class Asked(_Placed):
     attempt: int
     turns: list[tuple[str, str]]
     """Role and text of each turn; heard messages appear as words, whatever they carried."""
-    heard: list[Heard] | None = None
+    heard: list[Hearing] | None = None
     """The messages of others in the prompt; None in logs of older versions."""
 
     @property

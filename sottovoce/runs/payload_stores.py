@@ -1,85 +1,33 @@
-"""Places of payloads: the directory of each run and the applications' store, with what is known to need them."""
+"""The store of applications, and the payloads in it that their checkpoints refer to."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sottovoce.channels.store import DIGEST, SUFFIX, PayloadStore
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError
-from sottovoce.runs import run_directory
-from sottovoce.runs.log import checked
-from sottovoce.runs.run import PAYLOADS
-from sottovoce.runs.run_directory import LOG, in_use
 
 
-@dataclass
-class Place:
-    """A directory of payloads, with everything known that names them."""
-
-    name: str
-    root: Path
-    named: Set[str] = frozenset()
-    """The sha256 of each payload that something names."""
-    keep_reason: str = ""
-    """The reason why nothing may be deleted there; empty if it is known what is needed."""
-
-    def unneeded(self) -> list[Path]:
-        """Return the files that nothing names, and incomplete ones of killed processes; an application's keys stay."""
-        stored = {path: path.name.removesuffix(SUFFIX) for path in self.root.glob(f"*/*{SUFFIX}")}
-        unnamed = [path for path, key in stored.items() if DIGEST.fullmatch(key) and key not in self.named]
-        return [path for path in (*unnamed, *self.root.glob("*/*.part")) if path.is_file()]
-
-
-def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str]) -> Iterator[Place]:
-    """Yield the places of all runs, in the default place and in the folders `runs`, then the applications' store.
+def unneeded(store: Path | None, checkpoints: Sequence[str]) -> tuple[Path, list[Path]]:
+    """Return the folder of a store, and its payloads that no checkpoint names, with incomplete files; own keys stay.
 
     Raises:
-        UsageError: a folder or a file of checkpoints does not exist.
+        UsageError: no checkpoints are given, or a file of them does not exist.
         RecordError: the checkpoints cannot be read.
     """
-    of_applications = set[str]().union(*map(named_by_checkpoints, checkpoints))
-    everywhere = set(of_applications)
-    for folder in runs_in([*([run_directory.runs_folder()] if run_directory.runs_folder().exists() else []), *runs]):
-        place = _of_run(folder)
-        everywhere |= place.named
-        place.named |= of_applications
-        yield place
     root = PayloadStore(store).root
-    unknown = "" if checkpoints else "it is unknown who needs them; name all applications' checkpoints by --checkpoints"
-    yield Place(str(root), root, everywhere, unknown)
-
-
-def _of_run(folder: Path) -> Place:
-    place = Place(run_directory.run_name(folder), folder / PAYLOADS)
-    if link := next((each for each in (place.root, *place.root.glob("*")) if each.is_symlink()), None):
-        place.keep_reason = f"{str(link)!r} is a link, and may lead to the payloads of another run"
-        return place
-    try:
-        place.named = set(_digests_in([line for line, _ in checked(folder)]))  # a damaged log may need other payloads
-        place.keep_reason = "it is running" if in_use(folder) else ""
-    except RecordError as error:
-        place.keep_reason = str(error)
-    return place
-
-
-def runs_in(folders: Iterable[Path]) -> list[Path]:
-    """Return the directories of all runs in these folders, at any depth, including rows of experiments and judge runs.
-
-    Raises:
-        UsageError: one of them is not a folder.
-    """
-    folders_of_runs: dict[Path, None] = {}
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"{str(folder)!r} is not a folder; give one that contains runs")
-        folders_of_runs |= dict.fromkeys(log.parent.resolve() for log in sorted(folder.rglob(LOG)))
-    return list(folders_of_runs)
+    if not checkpoints:
+        why = "it is unknown which payloads are needed"
+        raise UsageError(f"{str(root)!r}: {why}; name the checkpoints of all applications by --checkpoints")
+    named = set[str]().union(*map(named_by_checkpoints, checkpoints))
+    stored = {path: path.name.removesuffix(SUFFIX) for path in root.glob(f"*/*{SUFFIX}")}
+    unnamed = [path for path, key in stored.items() if DIGEST.fullmatch(key) and key not in named]
+    return root, [path for path in (*unnamed, *root.glob("*/*.part")) if path.is_file()]
 
 
 def named_by_checkpoints(where: str) -> set[str]:

@@ -112,8 +112,6 @@ READERS = {
     "debate": ["debate", "2 + 2?", "--model", "./tiny", "--probe", "shuffled", "--probe-from", "RUN"],
 }
 """The commands that take a kept run."""
-SEARCH = {"payloads gc"}
-"""Those that search folders for runs; a run that cannot be read is left out there."""
 REFUSED: list[tuple[str, str]] = [
     *((" ".join(words), "unknown run") for words in READERS.values() if "RUN" in words),
     *((" ".join(words).replace("RUN", "over"), "unknown line") for words in READERS.values()),
@@ -133,7 +131,6 @@ REFUSED: list[tuple[str, str]] = [
         "runs verify over -k many", "runs judge over --model nowhere", "runs judge begun --model ./tiny",
         "runs judge over --model ./tiny --call-limit 0", "runs remove over", "runs remove over --keep 3",
         "monitor collect over --to there.md", "monitor collect over --to over/log.jsonl --force",
-        "payloads gc --runs nowhere", "payloads gc --older-than -1 --runs .", "payloads gc --runs . --checkpoints no.sqlite",
         "debate --model ./tiny --save over 2?", "debate --model ./tiny --save mine/over 2? --human nobody",
         "debate --model nowhere --save mine/new/er 2?", "debate --model ./tiny --save there.md 2?",
         "debate --model ./tiny --save over/payloads 2?", "experiment run rows.yaml --save over",
@@ -156,7 +153,7 @@ def test_every_command_that_takes_a_kept_run_stands_in_the_table() -> None:
         if option.name == "runs" or "RUN" in str(option.metavar)
     }
 
-    assert found == {*READERS, *SEARCH} - {"experiment run", "debate"}  # these name a folder
+    assert found == {*READERS} - {"experiment run", "debate"}  # these name a folder
 
 
 def content(root: Path) -> dict[str, object]:

@@ -24,9 +24,9 @@ from sottovoce.nodes.probes import COMPARE, deranged
 from sottovoce.nodes.question import Question
 from sottovoce.report.paper import compared
 from sottovoce.report.tables import markdown
-from sottovoce.runs.donors import read_donors
 from sottovoce.runs.limits import Limits
 from sottovoce.runs.manifest import new_manifest
+from sottovoce.runs.probe_source import read_donors
 from sottovoce.runs.run import Run, load_run
 from sottovoce.runs.runner import run_all, start_run
 from sottovoce.verify.checks import verify

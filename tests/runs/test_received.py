@@ -25,7 +25,6 @@ from sottovoce.experiments.schema import Experiment
 from sottovoce.graphs.codegen import CodeGen
 from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.single import Single
-from sottovoce.runs.payload_stores import places
 from sottovoce.runs.run import load_run, read_manifest
 from sottovoce.runs.run_directory import LOG
 from tests.runs.single import Task, run_one
@@ -216,18 +215,6 @@ def test_a_run_with_a_link_in_it_is_not_written_to(name: str, tmp_path: Path) ->
         load_run(folder).resume()
 
     assert before == (away.read_bytes() if away.is_file() else [*away.iterdir()])
-
-
-def test_payloads_behind_a_link_are_not_removed(tmp_path: Path) -> None:
-    """They may be those of another run, which this one does not name."""
-    folder = tmp_path / "run"
-    debated(folder, tmp_path)
-    (tmp_path / "other").mkdir()
-    (folder / "payloads").symlink_to(tmp_path / "other")
-
-    first = next(places([folder], tmp_path / "store", []))
-
-    assert "payloads' is a link" in first.keep_reason
 
 
 @pytest.mark.parametrize(
