@@ -292,6 +292,9 @@ class DiscussionGraph(StateGraph[AnyState, AnyState, AnyState, AnyState]):
     def compile(self, *args: Untyped, **options: Untyped) -> CompiledDiscussion:
         """Compile the graph as LangGraph does, with our own channels instead of its plain ones."""
         compiled = super().compile(*args, **options)
+        for node in compiled.nodes.values():
+            if isinstance(node.bound, RecordedNode):  # LangGraph looks for a graph in the node that it knows
+                node.subgraphs = node.copy({"bound": node.bound.node, "subgraphs": None}).subgraphs
         channels = {
             key: RemovableValue(channel.typ, key) if type(channel) is LastValue else channel
             for key, channel in compiled.channels.items()

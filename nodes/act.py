@@ -96,20 +96,20 @@ class RecordedNode(Runnable[AnyState, AnyState]):
 
     def __init__(self, node: Runnable[Any, Any], name: str, graph: object, check: Callable[..., None]) -> None:
         """Wrap a node of `graph`; `check` refuses an invalid state."""
-        self._node, self._graph, self._check = node, graph, check
+        self.node, self._graph, self._check = node, graph, check
         self.name = name
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Return the update; runs are async, so it is not a run's."""
         with running(None):
-            return self._node.invoke(input, config, **options)
+            return self.node.invoke(input, config, **options)
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
         """Return the update."""
         graph, steps = RUNNING.get() or (None, None)
         if steps is None or graph is not self._graph:
             with running(None):
-                return await self._node.ainvoke(input, config, **options)
+                return await self.node.ainvoke(input, config, **options)
         assert config is not None, "LangGraph passes one"
         about = config["metadata"]
         step = step_name(about["langgraph_step"], self.get_name(), about["langgraph_path"])
@@ -118,7 +118,7 @@ class RecordedNode(Runnable[AnyState, AnyState]):
             if steps.repeats:
                 self._check(input, started=True)
             steps.repeats = False
-            update = _recordable(self.get_name(), await self._node.ainvoke(input, config, **options) or {})
+            update = _recordable(self.get_name(), await self.node.ainvoke(input, config, **options) or {})
             steps.take(step, update)
         if GOTO not in update:
             return update

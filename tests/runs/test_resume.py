@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableLambda
-from langgraph.types import Command, Send
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, Send, interrupt
 
 from sottovoce import Frame, Scheme, run_questions
 from sottovoce.agents.scripted import ScriptedChatModel
@@ -22,6 +24,7 @@ from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.graphs.scheme import record_of
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.watch import Intervention, Watch
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.run import Run, load_run
@@ -228,3 +231,20 @@ def test_the_steps_of_a_discussion_that_an_agent_holds_itself_are_not_the_run_s(
     assert run.records[0].decision is not None and len(tasks) == len({*tasks})
     assert [line["agent"] for line in lines if line["line"] == "asked"] == ["agent_1", "agent_2"]
     assert [message.text for message in run.records[0].messages] == ["The answer is 22."] * 2
+
+
+def test_a_graph_that_is_a_node_of_a_scheme_is_drawn_and_its_state_is_found() -> None:
+    inner: Any = StateGraph(Discussion)
+    inner.add_node("think", lambda state: {"turn": interrupt("?")})
+    inner.add_edge(START, "think")
+    frame = Frame(FAN, Fan(), models=ScriptedChatModel([]))
+    frame.graph.add_node("inner", inner.compile())
+    frame.graph.add_edge("next_round", "inner")
+    frame.graph.add_edge("inner", "decide")
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph: Any = frame.graph.compile(checkpointer=InMemorySaver())
+
+    graph.invoke(QUESTION, thread)
+
+    assert "inner:think" in graph.get_graph(xray=True).nodes
+    assert graph.get_state(thread, subgraphs=True).tasks[0].state.next == ("think",)
