@@ -118,9 +118,12 @@ def test_the_cap_counts_what_it_is_told_to_count(
 @pytest.mark.parametrize(("acts", "count"), [(("answer", "answer"), 1), (("answer", "decide"), 2)])
 def test_who_speaks_after_others_in_one_turn_is_counted_by_itself(acts: tuple[str, str], count: int) -> None:
     place = {"role": "x", "epoch": 0, "round": 0, "turn": 0, "attempt": 0, "score": 1.0, "what": "again", "why": ""}
-    state = state_of(interventions=[{**place, "agent": f"agent_{act}", "act": act} for act in acts])
+    made = [{**place, "agent": f"agent_{act}", "act": act} for act in acts]
+    of_another = {**place, "role": "y", "round": 1, "agent": "agent_1", "act": "answer"}
+    state, message = state_of(interventions=[*made, of_another]), Message("agent_1", 0, "answer", "")
 
-    assert spent(state, Debate(cap_per="all"), "x", Message("agent_1", 0, "answer", "")) == count
+    assert spent(state, Debate(cap_per="role"), "x", message) == count
+    assert spent(state, Debate(cap_per="all"), "x", message) == count + 1
 
 
 @pytest.mark.parametrize(
