@@ -56,6 +56,8 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         ("runs compare a b --matched flops", "--matched compares one run with its baselines, and 2 were named; give one"),
         ("step debate --sample arithmetic --limit 2", "the stepper takes one discussion, and several were requested; give one question"),
         ("models doctor hosted:openai:mini", "models doctor examines local models only, and 'hosted:openai:mini' is a hosted one"),
+        ("debate --prompts papr", "unknown prompt pack 'papr'; did you mean 'paper'?"),
+        ("experiment run", "Missing argument 'FILE' (see `sottovoce experiment run --help`)"),
         ("experiment run .", "experiment file 'experiment.yaml' cannot be read: No such file or directory"),
         ("experiment layers --layers 2 --save x", "--layers was given, but this search chooses the layers; drop it"),
         ("experiment layers --protocol cipher --save x", "protocol is 'cipher', which reads no layers"),
