@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from langchain_core.caches import InMemoryCache
 from langchain_core.callbacks import BaseCallbackHandler, get_usage_metadata_callback
 from langchain_core.rate_limiters import InMemoryRateLimiter
+from langchain_core.runnables.config import ensure_config
 from tokenizers import AddedToken
 
 from sottovoce.agents.ask import Ask
@@ -24,6 +26,9 @@ from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import Ids, Rows, assemble
 from sottovoce.report.describe import footer
+from sottovoce.runs.log import Event, Speaking
+from sottovoce.runs.record import DiscussionRecord
+from tests.runs.single import Task, run_one
 from tests.support import VOCABULARY, ids, reciting_model, replied, tiny_loaded, tiny_tokenizer
 
 QUESTION = {"question": "What is 14 + 3?"}
@@ -95,6 +100,22 @@ def test_what_an_application_puts_on_its_model_still_works(store: PayloadStore, 
     assert len(own.counted) == len(cache._cache) == 4 and limiter.available_tokens != 9.0
     assert listened.callbacks[0].ended == 4  # type: ignore[index, union-attr]  # the one above
     assert not is_observed(model(store), {}) and is_observed(model(store), {"callbacks": [Heard()]})
+
+
+def test_a_run_lets_its_local_models_reply_past_langchain_and_still_shows_text_as_it_grows(store: PayloadStore) -> None:
+    chat, seen, growing = model(store), list[bool](), list[str]()
+
+    def watch(run: Any, state: Any, messages: Sequence[Message]) -> None:
+        seen.append(is_observed(chat, ensure_config()))
+
+    def observe(record: DiscussionRecord, event: Event) -> None:
+        growing.extend([event.message.text] if isinstance(event, Speaking) else [])
+
+    debate = Debate(rounds=2, answer_turn="off")
+    record = run_one(Task("debate", debate, {**QUESTION}, models=chat, watch=watch), store, observe=observe)  # type: ignore[typeddict-item]  # a question
+
+    assert seen == [False] * 4
+    assert len(growing) > 4 and {each.text for each in record.messages} <= {*growing}
 
 
 CHANGES: list[dict[str, Any]] = [
