@@ -128,7 +128,7 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
             check_settings(input, configurable, context, fields, self.builder.channels)
         if input is None or isinstance(input, Command):
             return input
-        question = filled(input, self.builder.input_schema)
+        question = filled(input, self.builder.schemas[self.builder.input_schema])
         present: Any = {key: value for key, value in question.items() if value is not None}
         with as_request():
             check_question(present, None, schema=self.builder.input_schema)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
-from typing import Any, get_type_hints
+from typing import Any
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langgraph.config import get_config
@@ -31,8 +30,8 @@ def is_nested() -> bool:
         return False
 
 
-def filled(value: AnyState, schema: type[AnyState]) -> dict[str, AnyState]:
-    """Return an input with all keys of `schema`; missing values are None, so that none is left of an earlier question.
+def filled(value: AnyState, keys: Collection[str]) -> dict[str, AnyState]:
+    """Return an input with all `keys`; missing values are None, so that none is left of an earlier question.
 
     A subgraph gets the whole state of its parent: unknown keys are dropped there, and refused everywhere else. Chat
     front ends send `messages`; the last human one is the question.
@@ -43,11 +42,10 @@ def filled(value: AnyState, schema: type[AnyState]) -> dict[str, AnyState]:
     values = _by_key(value)
     if "messages" in values and values.get("question") is None:
         values = _with_question(values)
-    known = _keys(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable
-    unknown = [key for key in values if key not in known]
+    unknown = [key for key in values if key not in keys]
     if unknown and not is_nested():
-        raise RequestError(nearest("key in the input:", unknown[0], known))
-    return {key: values.get(key) for key in known}
+        raise RequestError(nearest("key in the input:", unknown[0], keys))
+    return {key: values.get(key) for key in keys}
 
 
 def _by_key(value: AnyState) -> Mapping[str, AnyState]:
@@ -76,11 +74,6 @@ def _with_question(values: Mapping[str, AnyState]) -> Mapping[str, AnyState]:
     if is_nested():
         return values
     raise RequestError(f"messages are {messages!r}, without a human message; expected the question there")
-
-
-@cache
-def _keys(schema: type[Any]) -> tuple[str, ...]:
-    return tuple(get_type_hints(schema))
 
 
 def check_settings(

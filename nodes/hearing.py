@@ -84,15 +84,15 @@ class Hearing(TypedDict):
     """Bytes of the payload as this agent reads it, or of the words in UTF-8."""
 
 
-def check_escalation(run: RunContext[AnyState]) -> list[str]:
+def check_escalation(run: RunContext[Any]) -> list[str]:
     """Return a note on when payloads are heard.
 
     Raises:
         UsageError: the protocol sends only text.
     """
-    when = getattr(run.settings, "escalate", "never")  # of `Controlled`
-    if when == "never":
+    if not escalates(run):
         return []
+    when = run.settings.escalate
     if run.settings.protocol == WORDS:
         raise UsageError(
             f"escalate is {when!r}, but protocol {WORDS!r} sends only text; leave it out, or choose cipher, "
@@ -103,7 +103,7 @@ def check_escalation(run: RunContext[AnyState]) -> list[str]:
 
 
 def escalates(run: RunContext[Any]) -> bool:
-    """Return True if messages are heard as text unless something calls for more."""
+    """Return True if messages are heard as text unless something calls for more, by a setting of `Controlled`."""
     return getattr(run.settings, "escalate", "never") != "never"
 
 
