@@ -29,7 +29,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
 from sottovoce.core.trust import Names
-from sottovoce.environments import Split, problems, sandbox
+from sottovoce.environments import GAMES, Split, problems, sandbox
 from sottovoce.environments.codegen import (
     ASSERTIONS,
     MOST_TESTS,
@@ -512,7 +512,7 @@ SCHEME = Scheme(
     sample="problems",
     shares=frozenset({"pass"}),
     games=Games(
-        samples={"problems": "small functions to write, with hidden tests; for the scheme codegen"},
+        samples=GAMES["codegen"],
         draw=draw_problems,
         most={"problems": 16},
     ),

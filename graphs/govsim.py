@@ -26,7 +26,7 @@ from sottovoce.core.bounds import Few, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.response_format import Form
 from sottovoce.core.text import counted
-from sottovoce.environments import Split
+from sottovoce.environments import GAMES, Split
 from sottovoce.environments.govsim import fishery
 from sottovoce.environments.govsim.fishery import (
     Allocation,
@@ -476,12 +476,7 @@ SCHEME = Scheme(
     sample="govsim",
     shares=frozenset({"survived", "efficiency", "equality", "over_usage"}),
     games=Games(
-        samples={
-            "govsim": "games with the start value of the settings; for the scheme govsim",
-            "govsim/train": "games with start values for fitting monitors",
-            "govsim/validation": "games with other start values, for choosing monitors",
-            "govsim/test": "games with the remaining start values, held out",
-        },
+        samples=GAMES["govsim"],
         draw=draw_games,
         read=lambda path, settings: _question(read_game(path), path.stem),
         most={"govsim/train": 26, "govsim/validation": 14, "govsim/test": 20},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -73,8 +73,8 @@ class GraphInputs(TypedDict, total=False):
 class Games:
     """The games of a scheme that plays a world: a run's questions, drawn from a seed or stored in files."""
 
-    samples: Mapping[str, str]
-    """A phrase that describes the games, by the name that --sample takes."""
+    samples: Collection[str]
+    """The names of the games that --sample takes."""
     draw: Callable[[int, AnyState, int, Split | None], list[Question]]
     """Draws the first n games of a seed with the settings, of a split or of all; each has a solution."""
     read: Callable[[Path, AnyState], Question] | None = None

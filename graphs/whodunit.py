@@ -25,7 +25,7 @@ from sottovoce.core.bounds import Few, Tokens
 from sottovoce.core.errors import UsageError
 from sottovoce.core.text import counted
 from sottovoce.core.trust import Names
-from sottovoce.environments import Split
+from sottovoce.environments import GAMES, Split
 from sottovoce.environments.whodunit import games
 from sottovoce.environments.whodunit.actions import (
     WORDINGS,
@@ -447,12 +447,7 @@ SCHEME = Scheme(
     sample="whodunit",
     shares=frozenset({"success", "precision", "cancelled"}),
     games=Games(
-        samples={
-            "whodunit": "games of the size in the settings; for the scheme whodunit",
-            "whodunit/train": "such games, for fitting monitors",
-            "whodunit/validation": "games with other characters, for choosing monitors",
-            "whodunit/test": "games with the remaining characters, held out",
-        },
+        samples=GAMES["whodunit"],
         draw=draw_games,
         read=lambda path, settings: _question(games.read_game(path), path.stem, settings),
     ),

@@ -49,7 +49,12 @@ class Command(click.Command):
         options = parameters(models)
         params: list[click.Parameter] = [*options]
         if not all(option.common for option in options):
-            params.append(flag("--help-all", "Show all options and exit.", _show_all))
+            every = "Show all options and exit."
+            params.append(
+                click.Option(
+                    ["--help-all"], is_flag=True, expose_value=False, is_eager=True, help=every, callback=_show_all
+                )
+            )
         super().__init__(name, params=params, help=help)
         self.body, self.models = body, models
 
@@ -114,13 +119,13 @@ class Commands(click.Group):
 
         return added
 
-    def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
-        """Return the commands and their summaries, by heading; no command is loaded for it."""
+    def rows(self) -> dict[str, list[Row]]:
+        """Return the commands and their summaries, by heading."""
         return {"Commands": [(name, command.help or "") for name, command in self.commands.items()]}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the help."""
-        return [name for rows in self.rows(ctx).values() for name, _ in rows]
+        """Return the names in the order of the help; no command is loaded for it."""
+        return [*self.commands]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -133,7 +138,7 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by heading."""
-        _write(formatter, self.rows(ctx))
+        _write(formatter, self.rows())
 
 
 class SchemeCommands(Commands):
@@ -146,9 +151,13 @@ class SchemeCommands(Commands):
         super().__init__(name, help)
         self.body, self.models = body, models
 
-    def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
+    def rows(self) -> dict[str, list[Row]]:
         """Return the schemes."""
         return {"Schemes": scheme_rows()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the schemes' commands."""
+        return scheme_names()
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return the command of a scheme."""
@@ -156,26 +165,22 @@ class SchemeCommands(Commands):
         return Command(found.command, partial(self.body, found.name), (found.settings, *self.models), found.summary)
 
 
+def scheme_names() -> list[str]:
+    """Return the schemes' commands; no scheme is loaded."""
+    return [name.replace("_", "-") for name in SCHEMES.names()]
+
+
 def scheme_rows() -> list[Row]:
     """Return the schemes' commands and summaries; of a scheme of another package the package's summary."""
-    about = {name: scheme(name).summary if name in NAMES else SCHEMES.summary(name) for name in SCHEMES}
-    return [(name.replace("_", "-"), summary) for name, summary in about.items()]
+    about = (scheme(name).summary if name in NAMES else SCHEMES.summary(name) for name in SCHEMES)
+    return list(zip(scheme_names(), about, strict=True))
 
 
-def flag(name: str, help: str, action: Callable[[click.Context], None]) -> click.Option:
-    """Return an option that does something instead of the command, and exits."""
-
-    def act(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
-        if chosen:
-            action(ctx)
-            ctx.exit()
-
-    return click.Option([name], is_flag=True, expose_value=False, is_eager=True, help=help, callback=act)
-
-
-def _show_all(ctx: click.Context) -> None:
-    ctx.meta[EVERY] = True
-    click.echo(ctx.get_help())
+def _show_all(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    if chosen:
+        ctx.meta[EVERY] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
 def _write(formatter: click.HelpFormatter, sections: dict[str, list[Row]]) -> None:

@@ -24,8 +24,9 @@ from sottovoce.core.text import counted, harmless, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.datasets import DATASETS, DataSet
 from sottovoce.datasets.published import parse_source, read_source
-from sottovoce.datasets.samples import SAMPLES, samples
-from sottovoce.graphs import record_of, shipped
+from sottovoce.datasets.samples import samples
+from sottovoce.environments import STORED
+from sottovoce.graphs import record_of, scheme
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import lettered
@@ -218,10 +219,13 @@ class WorldCommands(SchemeCommands):
 
     noun = "world"
 
-    def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
+    def rows(self) -> dict[str, list[Row]]:
         """Return the worlds."""
-        worlds = (scheme for scheme in shipped() if f"{scheme.sample}/train" in SAMPLES)
-        return {"Worlds": [(world.command, world.summary) for world in worlds]}
+        return {"Worlds": [(world, scheme(world).summary) for world in STORED]}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the worlds' commands."""
+        return [*STORED]
 
 
 GAMES = "Generate games of a world, and store them in a file that its scheme plays."

@@ -17,7 +17,7 @@ import click
 from click.shell_completion import shell_complete
 
 from sottovoce import __version__
-from sottovoce.cli.command import GROUPS, Commands, Row, flag, log_to_stderr, scheme_rows
+from sottovoce.cli.command import GROUPS, Commands, Row, log_to_stderr, scheme_names, scheme_rows
 from sottovoce.core.errors import SottovoceError, nearest
 from sottovoce.core.errors import program as started_as
 from sottovoce.core.text import ERRORS, one_line, say, without_secrets
@@ -39,14 +39,19 @@ ABOUT = """Language-model agents that discuss in words and in what lies under th
 Every scheme runs as it stands: start with `debate`, then add `--protocol cipher`. For a real model add \
 `--model smollm2`, which is fetched once (93 MB). Help: `COMMAND --help`."""
 
+STEP = "Run a discussion step by step: edit, go back, fork."
+
 
 class Program(Commands):
     """The program: the schemes, and the groups of the other commands."""
 
-    def rows(self, ctx: click.Context) -> dict[str, list[Row]]:
+    def rows(self) -> dict[str, list[Row]]:
         """Return the schemes with `step`, and the groups."""
-        step = ("step", "Run a discussion step by step: edit, go back, fork.")
-        return {"Schemes": [*scheme_rows(), step], "Other commands": [*GROUPS.items()]}
+        return {"Schemes": [*scheme_rows(), ("step", STEP)], "Other commands": [*GROUPS.items()]}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the help."""
+        return [*scheme_names(), "step", *GROUPS]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return a scheme's command, or a group."""
@@ -57,22 +62,14 @@ class Program(Commands):
 
         return step if name == "step" else commands.get_command(ctx, name)
 
-    def invoke(self, ctx: click.Context) -> object:
-        """Run the command that was named."""
-        if ctx.params["verbose"]:
-            log_to_stderr()
-        return super().invoke(ctx)
-
 
 program = Program(
     "sottovoce",
     ABOUT,
     context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
-    params=[
-        flag("--version", "Show the version and exit.", lambda ctx: click.echo(f"sottovoce {__version__}")),
-        click.Option(["--verbose"], is_flag=True, help="Log on stderr what is loaded, read and saved."),
-    ],
 )
+click.version_option(__version__, message="sottovoce %(version)s")(program)
+click.option("--verbose", is_flag=True, help="Log on stderr what is loaded, read and saved.")(program)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,6 +87,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return shell_complete(program, {}, "sottovoce", COMPLETE, instruction)
     try:
         with program.make_context(started_as(), typed or ["--help"], obj=(*typed,)) as ctx:
+            if ctx.params["verbose"]:
+                log_to_stderr()
             result = program.invoke(ctx)
     except click.exceptions.Exit as end:
         return end.exit_code

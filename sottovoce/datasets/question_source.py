@@ -23,8 +23,9 @@ from sottovoce.core.validation import Checked
 from sottovoce.datasets.fields import columns_of
 from sottovoce.datasets.published import parse_source, read_source
 from sottovoce.datasets.question_files import Enough, check, read_file
-from sottovoce.datasets.samples import GAMES, STORED, origin, read_name, samples, stored_game
+from sottovoce.datasets.samples import origin, read_name, samples, stored_game
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
+from sottovoce.environments import GAMES, STORED
 from sottovoce.graphs import record_of, shipped
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
@@ -33,7 +34,7 @@ from sottovoce.prompts.kinds import KINDS, KindName, kind_of
 LOGGER = logging.getLogger(__name__)
 COMMON = {"kind", "description", "answer_description", "demonstrations"}
 """Options about the task, which apply to all rows of a file that lack the field."""
-PLAYED = "; ".join(f"{', '.join(games.samples)} (scheme {command})" for command, games in GAMES.items())
+PLAYED = "; ".join(f"{', '.join(names)} (scheme {command})" for command, names in GAMES.items())
 CHOOSING = {"question", "sample", "games", "questions", "columns", "where", "limit", "shuffle", "skip", "seeds"}
 """Options that choose questions; all others are fields of a question."""
 FILES_ONLY: dict[str, Untyped] = {"command": False}

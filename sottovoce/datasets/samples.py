@@ -19,22 +19,18 @@ from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questio
 from sottovoce.datasets.facts import BRIEFINGS, PAIRS, briefings, two_facts
 from sottovoce.datasets.steps import STEPS, steps
 from sottovoce.datasets.trained import HELD_OUT
-from sottovoce.environments import SPLITS
+from sottovoce.environments import GAMES, SPLITS, STORED
 from sottovoce.environments.encyclopedia import LABELS, TYPES, Asked, Type, encyclopedia
 from sottovoce.environments.encyclopedia import questions as encyclopedia_questions
-from sottovoce.graphs import record_of, shipped
+from sottovoce.graphs import record_of
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.settings import Settings
 
-GAMES = {each.command: each.games for each in shipped() if each.games}
-"""The games of the bundled schemes, by command."""
-STORED = [command for command, games in GAMES.items() if games.read]
-"""The commands of schemes that play games from files."""
 SAMPLES = (
     *("arithmetic", "arithmetic_cipher", "arithmetic_files", *CHAINS, "split", "facts", "work_facts"),
     *(*BRIEFINGS, *STEPS),
     *("world", "world/bridge", "world/comparison", "world/strategy", "world/claim", "world/fact"),
-    *(name for games in GAMES.values() for name in games.samples),
+    *(name for names in GAMES.values() for name in names),
 )
 """All names that --sample takes."""
 MAX_SAMPLES = {"split": 3_000, "facts": 288, "work_facts": 288, "world": 800, "world/bridge": 800}
@@ -96,7 +92,7 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
     record, agents = record_of(settings), settings.speakers()
     # Only the scheme that plays a world draws its games, and it asks nothing else.
     if name not in (record.games.samples if record.games else {}):
-        players = {sample: f"`{command}`" for command, games in GAMES.items() for sample in games.samples}
+        players = {sample: f"`{command}`" for command, names in GAMES.items() for sample in names}
         if game := name if name in players else record.sample if record.games else "":
             who, game = players.get(game, "this scheme"), game.partition("/")[0]
             raise UsageError(f"--sample {name} cannot be used here; --sample {game} belongs to {who}")

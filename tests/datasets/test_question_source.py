@@ -10,8 +10,9 @@ import pytest
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.facts import BRIEFINGS
 from sottovoce.datasets.question_source import QuestionOptions, questions_of
-from sottovoce.datasets.samples import GAMES, MAX_SAMPLES, SAMPLES, samples
+from sottovoce.datasets.samples import MAX_SAMPLES, SAMPLES, samples
 from sottovoce.datasets.steps import STEPS
+from sottovoce.environments import GAMES
 from sottovoce.graphs.debate import Debate
 from tests.datasets.test_question_files import SUMS, lines
 
@@ -79,7 +80,7 @@ def test_a_seed_and_seeds_are_not_both_taken() -> None:
     assert options(seeds=["1", "2"]).seeds == [1, 2]
 
 
-WITHOUT_SETTINGS = [name for name in SAMPLES if not any(name in games.samples for games in GAMES.values())]
+WITHOUT_SETTINGS = [name for name in SAMPLES if not any(name in names for names in GAMES.values())]
 
 
 @pytest.mark.parametrize("name", WITHOUT_SETTINGS)
