@@ -6,7 +6,7 @@ A judge or a secretary reads by one protocol and replies in words: `cipher.encod
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -137,6 +137,10 @@ class Protocol:
 
     Options: ClassVar[type[ProtocolOptions]] = ProtocolOptions
     options: ProtocolOptions
+    compat: CompatName
+    """The choice between the papers and their published code."""
+    rules: Compat
+    """The choices of `compat`."""
     name: ClassVar[str]
     latent: ClassVar[bool] = True
     """True if a message carries more than its words."""
@@ -165,6 +169,8 @@ class Protocol:
             if name not in known:
                 raise UsageError(f"protocol {self.name!r} has no option {name!r}; it has: {', '.join(sorted(known))}")
         self.options = self.Options.model_validate(values if options is None else options)
+        self.compat = self.options.compat
+        self.rules = COMPAT[self.compat]
         if self.options.probe != "none" and not self.latent:
             raise UsageError(
                 f"probe is {self.options.probe!r}, and protocol {self.name!r} carries only words; leave it out, "
@@ -185,16 +191,6 @@ class Protocol:
     def silent(self) -> bool:
         """True if a message needs no words."""
         return False
-
-    @property
-    def compat(self) -> CompatName:
-        """The choice between the papers and their published code."""
-        return self.options.compat
-
-    @property
-    def rules(self) -> Compat:
-        """The choices of `compat`."""
-        return COMPAT[self.compat]
 
     def base(self, loaded: LoadedModel, *, words: bool = False) -> Base:
         """Return the default temperature; for means one at which they are readable, unless the reply is `words`."""
@@ -237,14 +233,24 @@ class Protocol:
         return True
 
     def encode_prompt(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
-        """Tokenize a chat around the messages in it, and insert each message by `encode_message`."""
-        chat = [replace(turn, parts=tuple(_with_prefills(turn))) for turn in turns]
+        """Tokenize a chat around the messages in it, and insert each message by `encode_message`.
+
+        The prefill of a message becomes text before it.
+        """
+        chat = list[Turn]()
+        for turn in turns:
+            parts = list[Part]()
+            for part in turn.parts:
+                if isinstance(part, MessageRef) and part.prefill:
+                    parts.append(part.prefill)
+                parts.append(part)
+            chat.append(replace(turn, parts=tuple(parts)))
         prompt, pasted = Prompt(()), self.latent and self.rules.pasted
-        for part in loaded.chat.encode(chat, pasted=pasted, most=loaded.network.context):
-            if isinstance(part, tuple):
-                prompt = prompt.with_encoded(Ids(part))
+        for piece in loaded.chat.encode(chat, pasted=pasted, most=loaded.network.context):
+            if isinstance(piece, tuple):
+                prompt = prompt.with_encoded(Ids(piece))
             else:
-                prompt = self._with_reference(prompt, part, loaded, load)
+                prompt = self._with_reference(prompt, piece, loaded, load)
         return prompt
 
     def with_prefill(self, prompt: Prompt, prefill: Turn, loaded: LoadedModel, load: Load) -> Prompt:
@@ -380,11 +386,3 @@ def payload_ids(reference: MessageRef, payload: Payload) -> Ids:
     """Return the referenced tokens of a message, as they were generated."""
     ids = payload.ids
     return Ids(tuple(ids[at] for at in payload.tokens(reference.spans)))
-
-
-def _with_prefills(turn: Turn) -> Iterator[Part]:
-    """Yield the parts of a turn; the prefill of a message becomes text before it."""
-    for part in turn.parts:
-        if isinstance(part, MessageRef) and part.prefill:
-            yield part.prefill
-        yield part

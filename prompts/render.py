@@ -139,10 +139,22 @@ def _shipped() -> Mapping[str, str]:
 
 def _files(folder: Path) -> dict[str, str]:
     built_in = folder == BUILT_IN
-    paths = sorted(
-        path for path in folder.rglob("*.md") if path.name != "README.md" and not (built_in and SHIPPED in path.parents)
-    )
-    return {path.relative_to(folder).with_suffix("").as_posix(): _text(path, folder) for path in paths}
+    texts = dict[str, str]()
+    for path in sorted(folder.rglob("*.md")):
+        if path.name == "README.md" or (built_in and SHIPPED in path.parents):
+            continue
+        name = f"prompt file {str(path)!r}"
+        if not path.is_file():
+            raise PromptError(f"{name} is not a file; expected the text of a prompt")
+        if leads_out(path, folder):  # else any file of this machine could come into a prompt
+            raise PromptError(f"{name} is a link that leads out of its folder; put a copy there")
+        try:
+            texts[path.relative_to(folder).with_suffix("").as_posix()] = text_of(path)
+        except OSError as error:
+            raise PromptError(f"{name} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise PromptError(f"{name} is not UTF-8: {error.reason} at byte {error.start}") from error
+    return texts
 
 
 def _own_files(name: str, folder: Path) -> dict[str, str]:
@@ -158,19 +170,6 @@ def _own_files(name: str, folder: Path) -> dict[str, str]:
         except TemplateError as error:
             raise PromptError(f"prompt '{folder / file}.md' is not a template: {error.message}") from error
     return {f"{name}/{file}": text for file, text in files.items()}
-
-
-def _text(path: Path, folder: Path) -> str:
-    if not path.is_file():
-        raise PromptError(f"prompt file {str(path)!r} is not a file; expected the text of a prompt")
-    if leads_out(path, folder):  # else any file of this machine could come into a prompt
-        raise PromptError(f"prompt file {str(path)!r} is a link that leads out of its folder; put a copy there")
-    try:
-        return text_of(path)
-    except OSError as error:
-        raise PromptError(f"prompt file {str(path)!r} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise PromptError(f"prompt file {str(path)!r} is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
 def _marked(value: Any, messages: list[MessageRef]) -> Any:  # Any: see render

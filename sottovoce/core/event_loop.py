@@ -41,11 +41,10 @@ def wait(coroutine: Coroutine[object, object, T]) -> T:
     Raises:
         RuntimeError: the caller runs on our loop itself, which would wait forever.
     """
-    loop = _ours()
-    if _running() is loop:
+    if is_ours():
         coroutine.close()
         raise RuntimeError("an act called a sync method of a model or graph; await the async one, or use a plain act")
-    tasks, ended = list[asyncio.Task[T]](), Event()
+    loop, tasks, ended = _ours(), list[asyncio.Task[T]](), Event()
 
     def start() -> None:
         tasks.append(loop.create_task(coroutine))
@@ -114,7 +113,10 @@ async def in_daemon(call: Callable[[], T]) -> T:
 
 def is_ours() -> bool:
     """Return True on our loop."""
-    return (loop := _running()) is not None and loop is _loops.get(os.getpid())
+    try:
+        return asyncio.get_running_loop() is _loops.get(os.getpid())
+    except RuntimeError:  # none runs
+        return False
 
 
 def check_not_forked(resource: Literal["connections", "torch"]) -> None:
@@ -127,13 +129,6 @@ def check_not_forked(resource: Literal["connections", "torch"]) -> None:
     """
     if _users.setdefault(resource, os.getpid()) != os.getpid():
         raise UsageError(FORKED)
-
-
-def _running() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _ours() -> asyncio.AbstractEventLoop:

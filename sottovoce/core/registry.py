@@ -56,18 +56,15 @@ class Registry(Generic[Thing]):
         Raises:
             NotInstalled: the name is unknown, or the package that provides it cannot be imported.
         """
-        if name not in self._known:
-            self._known[name] = self._load(name)
-        return self._known[name]
-
-    def _load(self, name: str) -> Thing:
+        if name in self._known:
+            return self._known[name]
         if name in self._paths:
             module, attribute = self._paths[name].split(":")
-            return cast(Thing, getattr(import_module(module), attribute))
+            return self._known.setdefault(name, cast(Thing, getattr(import_module(module), attribute)))
         if (entry := self._entries().get(name)) is None:
             raise NotInstalled(nearest(self.kind, name, self.names()), f"{self.kind} {name!r}")
         try:
-            return cast(Thing, entry.load())
+            return self._known.setdefault(name, cast(Thing, entry.load()))
         except Exception as error:  # another package's import may raise anything
             why = str(error) if isinstance(error, (ImportError, AttributeError)) else f"{type(error).__name__}: {error}"
             missing = f"{self.kind} {name!r}"

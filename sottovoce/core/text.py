@@ -14,12 +14,16 @@ PLAIN = str.maketrans({"·": "-", "×": "x", "…": ".", "–": "-", "’": "'",
 """ASCII replacements, of the same width, for the other characters in our own texts."""
 ERRORS = "readable"
 """The error handler of codecs that replaces characters of our own texts by ASCII, and others by escapes."""
-UNSAFE = {"Cc", "Cs", "Zl", "Zp"}  # controls, lone surrogates, line and paragraph separators
+UNSAFE = re.compile(f"[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029{BIDI}]")
+"""Controls, lone surrogates, line and paragraph separators, and signs that reorder the text around them."""
 
 
 def harmless(text: str) -> str:
     """Return a text that cannot move the cursor: control characters as escapes, tabs as spaces; line breaks stay."""
-    return "".join(map(_letter, text.replace("\r\n", "\n").expandtabs(4)))
+    return UNSAFE.sub(
+        lambda letter: f"\\x{ord(letter[0]):02x}" if ord(letter[0]) < 256 else f"\\u{ord(letter[0]):04x}",
+        text.replace("\r\n", "\n").expandtabs(4),
+    )
 
 
 def steady(text: str) -> str:
@@ -74,12 +78,6 @@ def amount(nbytes: float) -> str:
             return f"{nbytes:.3g} {unit}"
         nbytes /= 1000
     return f"{nbytes:.3g} GB" if nbytes < 999.5 else f"{nbytes:,.0f} GB"
-
-
-def _letter(letter: str) -> str:
-    if letter == "\n" or (unicodedata.category(letter) not in UNSAFE and letter not in BIDI):
-        return letter
-    return f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}"
 
 
 def _escape(error: UnicodeError) -> tuple[str | bytes, int]:

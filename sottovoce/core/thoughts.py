@@ -66,21 +66,20 @@ FAMILIES = (
 def family_of(template: Untyped) -> Markers | None:
     """Return the markers of the first family that a chat template's text has; None if it has none."""
     text = str(template or "")
-    return next((each for each in FAMILIES if _is_in(text, each)), None)
+    for markers in FAMILIES:
+        opened, (first, _, rest) = markers.open.strip(), markers.close.strip().partition(markers.end_marker)
+        if markers.skip:  # "<|end|>" alone marks other families' turns
+            is_in = opened.partition("<|message|>")[0] in text
+        else:  # a text that follows the closing marker must be there too
+            is_in = (opened in text or markers.end_marker in text) and (first + rest).strip() in text
+        if is_in:
+            return markers
+    return None
 
 
 def most_thoughts(wish: bool | int | None) -> int:
     """Return the tokens of thoughts that a setting allows; for None those of a model that thinks by default."""
     return THOUGHTS if wish is None or wish is True else int(wish)  # 1 == True
-
-
-def _is_in(template: str, markers: Markers) -> bool:
-    """Return True if a template has a family's markers; a text that follows the closing one must be there too."""
-    first, _, rest = markers.close.strip().partition(markers.end_marker)
-    marked = markers.open.strip() in template or markers.end_marker in template
-    if markers.skip:  # "<|end|>" alone marks other families' turns
-        return markers.open.strip().partition("<|message|>")[0] in template
-    return marked and (first + rest).strip() in template
 
 
 _BEGIN = "<[◁&"

@@ -121,6 +121,8 @@ class Allowed:
         Raises:
             RequestError: a name is not allowed; the message lists what this graph offers.
         """
+        if settings == built:
+            return
         known = named(built)
 
         def allows(name: str, value: JSONValue, mark: Names) -> bool:
@@ -138,6 +140,8 @@ class Allowed:
 
     def resolved(self, settings: Model) -> Model:
         """Return settings with a client's names replaced by their values."""
+        if not self.names:
+            return settings
         changed: JSON = {}
         for name, values in self.names.items():
             current = getattr(settings, name)
@@ -147,11 +151,11 @@ class Allowed:
                 changed[name] = values.get(current, current)
         option: Mapping[str, Any] = getattr(settings, OPTION, {})
         if any(_own(name) in self.names for name in option):
-            changed[OPTION] = {name: self._value(_own(name), value) for name, value in option.items()}
+            own = {name: self.names.get(_own(name), {}) for name in option}
+            changed[OPTION] = {
+                name: own[name].get(value, value) if isinstance(value, str) else value for name, value in option.items()
+            }
         return settings.model_copy(update=changed) if changed else settings
-
-    def _value(self, name: str, value: JSONValue) -> JSONValue:
-        return self.names.get(name, {}).get(value, value) if isinstance(value, str) else value
 
 
 def _listed(value: JSONValue) -> list[JSONValue]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.core.text import BIDI, UNSAFE
+from sottovoce.core.text import BIDI
 from sottovoce.graphs.debate import Debate
 from sottovoce.nodes.question import Question
 from sottovoce.runs.manifest import new_manifest
@@ -20,6 +20,7 @@ from tests.cli.conftest import Call
 
 NASTY = "a\x1b[2J\x9b2K\u202etxt\u2066\x07"
 """Clears the screen, in two ways, and reverses what follows it."""
+CONTROLS = {"Cc", "Cs", "Zl", "Zp"}  # with lone surrogates, line and paragraph separators
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def raw(text: str) -> set[str]:
     """The characters of a text that a terminal would obey."""
-    return {each for each in text if each != "\n" and (unicodedata.category(each) in UNSAFE or each in BIDI)}
+    return {each for each in text if each != "\n" and (unicodedata.category(each) in CONTROLS or each in BIDI)}
 
 
 COMMANDS = (
