@@ -140,7 +140,7 @@ async def _replied(
     said = from_langchain(message, ask, markers)
     if not is_hooked(model) and (tag := unknown_tag(said.text)):
         open, close = f"<{tag}>", f"</{tag}>"
-        note = f"begins with {open} ... {close}; if these are thoughts, add --thinking-markers '{open}' '{close}'"
+        note = f"begins with {open} ... {close}; if these are thoughts, set thinking_markers to '{open}' and '{close}'"
         said = replace(said, notes=(*said.notes, note))
     if is_hooked(model):
         return replace(said, measured=measured(message, said.text, store))

@@ -182,5 +182,5 @@ def _table(pairs: Mapping[int, int], height: int, hearer: Table, key: str) -> Br
 def _refusal(speaker: LoadedModel, hearer: LoadedModel, why: str) -> ProtocolError:
     return ProtocolError(
         f"no bridge leads from {speaker.name!r} to {hearer.name!r}: {why}",
-        "use models that share a tokenizer, or carry that edge in words with --fallback nl",
+        "use models that share a tokenizer, or carry that edge in words with `fallback='nl'`",
     )

@@ -82,8 +82,8 @@ class Cipher(Protocol):
             raise ProtocolError(
                 f"cipher needs one vocabulary, but {speaker.name!r} ({len(speaker.table)} tokens) and "
                 f"{hearer.name!r} ({len(hearer.table)} tokens) have different ones",
-                "use models that share a tokenizer, cross with --bridge, or carry that edge in words with "
-                "--fallback nl",
+                "use models that share a tokenizer, cross with `bridge=True`, or carry that edge in words with "
+                "`fallback='nl'`",
             )
         share = bridge.between(speaker, hearer).share
         return (

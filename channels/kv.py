@@ -107,7 +107,7 @@ class KV(Protocol):
             raise ProtocolError(
                 f"{self.name} needs one architecture with equal heads on both sides, but {speaker.name!r} and "
                 f"{hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}",
-                "use models of one family, or carry that edge in words with --fallback nl",
+                "use models of one family, or carry that edge in words with `fallback='nl'`",
             )
         if not self.rules.every_layer:
             check_meeting(self._layers(speaker), speaker, hearer)
@@ -232,7 +232,7 @@ class KV(Protocol):
         except ModelError as error:
             raise ProtocolError(
                 f"{self.name} cannot hand over keys and values of {loaded.name!r}: {error}",
-                "use nl, cipher or sde, or carry its edges in words with --fallback nl",
+                "use nl, cipher or sde, or carry its edges in words with `fallback='nl'`",
             ) from error
 
 

@@ -281,7 +281,7 @@ def with_readable_payloads(
             if not part.text:
                 raise PayloadError(f"{name}: {error}; it has no words that could be read instead") from error
             if not in_words:
-                raise PayloadError(f"{name}: {error}; with `--lost words` only its words are read") from error
+                raise PayloadError(f"{name}: {error}; with `on_missing='words'` only its words are read") from error
             LOGGER.warning("%s is read in words: %s", name, error)
             return replace(part, message=replace(part.message, payload=None))
         return part

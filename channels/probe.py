@@ -44,7 +44,7 @@ def probed(
         raise UsageError(f"protocol {payload.label.protocol!r} carries neither rows nor states; it has no probes")
     others = [_of_the_same_kind(payload, donor, loaded) for donor in substitutes]
     if probe in ("shuffled", "noise_cov") and not others:
-        raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with --probe-from")
+        raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with `probe_from=`")
     if probe == "shuffled":
         donated, donor_rows = others[0].states, others[0].rows_over(loaded.table)
         if states is not None and donated is not None:
@@ -74,7 +74,7 @@ def _handed(payload: Payload, probe: Probe, seed: str, others: Sequence[Payload]
     if probe in ("zeroed", "text"):
         return Payload(payload.label, words)
     if probe in FROM_A_RUN and not others:
-        raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with --probe-from")
+        raise UsageError(f"probe {probe!r} found no donor for a message; run a whole discussion with `probe_from=`")
     if probe == "shuffled":
         handed = {name: each for name, each in others[0].tensors.items() if is_carried(name) or name in PLACES}
         return Payload(payload.label, {**words, **handed})

@@ -227,8 +227,8 @@ class Protocol:
             raise ProtocolError(
                 f"{self.name} needs one model on both sides, but {speaker.name!r} and {hearer.name!r} have different "
                 "weights",
-                "use the same model, or carry that edge in words with --fallback nl"
-                + ("; --allow-other-weights lets them pass" if fits else ""),
+                "use the same model, or carry that edge in words with `fallback='nl'`"
+                + ("; `allow_other_weights=True` lets them pass" if fits else ""),
             )
         return True
 

@@ -185,8 +185,8 @@ def uncontained(backend: str | None, run: Runner, *, unsafe: bool) -> list[str]:
     if backend is None:
         offers = "; ".join(f"{name} ({what})" for name, what in sandbox.described())
         raise UsageError(
-            "codegen runs programs that models write, but no sandbox was named; add --sandbox isolated (the first of "
-            f"bwrap, podman and docker that is available), or one of these: {offers}; that one also needs --unsafe"
+            "codegen runs programs that models write, but no sandbox was named; add `sandbox='isolated'` (the first of "
+            f"bwrap, podman and docker that is available), or one of these: {offers}; that one also needs `unsafe=True`"
         )
     outcome = run("")
     if outcome.status != "ok":

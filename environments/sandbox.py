@@ -80,11 +80,11 @@ def choice(backend: str, unsafe: bool) -> str:
         if not unsafe:
             raise LookupError(
                 f"nothing here isolates programs (bwrap: {why_not('bwrap')}): install bubblewrap (apt-get install "
-                f"bubblewrap), or use --sandbox limits --unsafe, which leaves open {EXPOSED}"
+                f"bubblewrap), or use `sandbox='limits'` `unsafe=True`, which leaves open {EXPOSED}"
             )
         backend = "limits"
     if backend == "limits" and not unsafe:
-        raise LookupError(f"limits alone leave open {EXPOSED}: pass unsafe (--unsafe) to run programs anyway")
+        raise LookupError(f"limits alone leave open {EXPOSED}: pass `unsafe=True` to run programs anyway")
     if why := why_not(backend):
         raise LookupError(f"{backend} is not available here: {why}")
     return backend

@@ -81,7 +81,7 @@ class Brief(Controlled):
     def needs(self) -> dict[str, str]:
         """Return the documents, if senders know nothing else."""
         blind = self.hears == "brief" and self.know == "nothing"
-        told = {"documents": "without --know question, senders read only documents"} if blind else {}
+        told = {"documents": "without `know='question'`, senders read only documents"} if blind else {}
         return super().needs() | told
 
     @model_validator(mode="after")
@@ -97,7 +97,7 @@ class Brief(Controlled):
         if self.hears != "brief" and (self.control, self.escalate) != ("none", "never"):
             raise UsageError(
                 f"hears is {self.hears!r}, so no message is heard; leave out control and escalate, or choose "
-                "--hears brief"
+                "`hears='brief'`"
             )
         return self
 
@@ -118,7 +118,7 @@ def begin(run: RunContext[Brief], state: Discussion) -> Update:
             if not passages_of(dealt, sender):
                 raise UsageError(
                     f"{sender} has no document and does not know the question; give each sender a document, "
-                    "or add --know question"
+                    "or add `know='question'`"
                 )
     return {"documents": dealt["documents"]}
 

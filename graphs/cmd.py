@@ -80,7 +80,7 @@ class CMD(Voting):
     def _sends_whom(self) -> CMD:
         if self.secretary and self.representative != "tied":
             raise UsageError(
-                f"representative is {self.representative!r}, but the secretary decides a tie; add --secretary off"
+                f"representative is {self.representative!r}, but the secretary decides a tie; add `secretary=False`"
             )
         return self
 

@@ -137,7 +137,7 @@ class CodeGen(Settings):
     @model_validator(mode="after")
     def _somewhere(self) -> CodeGen:
         if self.unsafe and self.sandbox is None:
-            raise UsageError("--unsafe needs a sandbox, but none is set; add --sandbox isolated, or leave it out")
+            raise UsageError("`unsafe=` needs a sandbox, but none is set; add `sandbox='isolated'`, or leave it out")
         return self
 
 

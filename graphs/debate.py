@@ -91,19 +91,19 @@ class Debate(Controlled, Voting):
         if self.last_round == "deciding" and self.rule in ("majority", "average"):
             raise UsageError(
                 f"the rule {self.rule!r} reads all agents, but with last_round 'deciding' only one of them speaks; "
-                "use --rule lowest_temperature or --last-round all"
+                "use `rule='lowest_temperature'` or `last_round='all'`"
             )
         if self.summarise != "none" and (self.shape == "fresh" or self.order is not None):
             raise UsageError(
                 "summaries replace the others' answers in a chat; "
-                "use --summarise with --shape history and without --order"
+                "use `summarise=` with `shape='history'` and without `order=`"
             )
         if self.agents == 1 and self.summarise != "none":
-            raise UsageError("a debate of one agent has no answers to summarize; use --agents 2 or more")
+            raise UsageError("a debate of one agent has no answers to summarize; use `agents=2` or more")
         if self.control != "none" and (self.agents == 1 or self.summarise == "shared"):
             raise UsageError(
                 f"the control {self.control!r} replaces messages that agents read from one another; "
-                "use it with --agents 2 or more and without --summarise shared"
+                "use it with `agents=2` or more and without `summarise='shared'`"
             )
         return self
 

@@ -140,7 +140,7 @@ class GovSim(Settings):
         """
         game, speakers = Game.model_validate(stored), self.speakers()
         if (found := len(game.agents)) != len(speakers):
-            raise UsageError(f"the game has {found} agents, but there are {len(speakers)}; use --agents {found}")
+            raise UsageError(f"the game has {found} agents, but there are {len(speakers)}; use `agents={found}`")
         return game.model_copy(update={"agents": speakers})
 
     def game(self, seed: str) -> Game:
@@ -440,7 +440,7 @@ def draw_games(n: int, settings: GovSim, seed: int = 0, split: Split | None = No
         return [_question(settings.game(f"{seed}/{i}"), f"govsim/{seed}/{i}") for i in range(n)]
     if "start" in settings.model_fields_set:
         raise UsageError(
-            f"--start is {settings.start}, but --sample govsim/{split} sets its own; give only one of them"
+            f"start is {settings.start}, but the sample govsim/{split} sets its own; give only one of them"
         )
     values = enumerate(starts(split, seed)[:n])
     drawn = [settings.game(f"{split}/{seed}/{i}").model_copy(update={"start": start}) for i, start in values]

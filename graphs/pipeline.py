@@ -80,7 +80,7 @@ class Pipeline(Settings):
         if self.shape == "sequential" and self.agents != len(STAGES):
             raise UsageError(
                 f"agents is {self.agents}, but a sequential pipeline always has {', '.join(STAGES)} and a judge; "
-                "leave it out, or use --shape hierarchical"
+                "leave it out, or use `shape='hierarchical'`"
             )
         return self
 

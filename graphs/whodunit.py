@@ -184,10 +184,10 @@ class WhoDunit(Settings):
         if self.variant == "asym":
             return game
         if game.agents is None:
-            raise UsageError("the game has no facts for agents, which sym needs; play it with --variant asym")
+            raise UsageError("the game has no facts for agents, which sym needs; play it with `variant='asym'`")
         if len(game.agents) != len(speakers):
             found, n = len(game.agents), len(speakers)
-            raise UsageError(f"the game has facts for {found} agents, but there are {n}; use --agents {found}")
+            raise UsageError(f"the game has facts for {found} agents, but there are {n}; use `agents={found}`")
         return game.model_copy(update={"agents": dict(zip(speakers, game.agents.values(), strict=True))})
 
     def check_game(self, question: Mapping[str, JSONValue]) -> None:
@@ -201,9 +201,9 @@ class WhoDunit(Settings):
     @model_validator(mode="after")
     def _fits(self) -> WhoDunit:
         if self.variant == "sym" and self.golden:
-            raise UsageError("golden plays Intel, and sym has no Intel; use it with --variant asym")
+            raise UsageError("golden plays Intel, and sym has no Intel; use it with `variant='asym'`")
         if self.variant == "asym" and self.agents not in (None, 2):
-            raise UsageError(f"agents is {self.agents}, but asym has two, Accuser and Intel; use --variant sym")
+            raise UsageError(f"agents is {self.agents}, but asym has two, Accuser and Intel; use `variant='sym'`")
         return self
 
 

@@ -209,11 +209,11 @@ def _chosen(candidates: Sequence[Tried], parts: Split, training: Training) -> tu
     games, new = parts.choosing, parts.calibrating
     if training.rank == RANDOM:
         if training.false_alarms is not None:
-            raise UsageError("only a fitted monitor can limit false alarms; drop --false-alarms or --rank random")
+            raise UsageError("only a fitted monitor can limit false alarms; drop `false_alarms=` or `rank='random'`")
         threshold = best_chance(games.turns, games.failed)
         return random_monitor(threshold, games.role), float(game_gains(games.failed) @ chances(games.turns, threshold))
     if training.rank != "best" and len(candidates) < 2:
-        raise UsageError(f"{training.rank} needs several candidates, and there is one; drop --features or --degree")
+        raise UsageError(f"{training.rank} needs several candidates, and there is one; drop `features=` or `degree=`")
     places: dict[Rank, int] = {"best": 0, "second": 1, "worst": -1}
     chosen = candidates[places[training.rank]]
     if training.false_alarms is None:
@@ -250,7 +250,7 @@ def split(games: Games, training: Training) -> Split:
         if part.failed.all() or not part.failed.any():
             how, lacking = ("failed", "succeeded") if part.failed.all() else ("succeeded", "failed")
             found = f"role {games.role!r}: all {len(part)} games {use} {how}"
-            raise UsageError(f"{found}; expected some that {lacking}: add games, or take another --seed")
+            raise UsageError(f"{found}; expected some that {lacking}: add games, or take another `seed=`")
     return Split(*parts)
 
 

@@ -248,7 +248,7 @@ def _by_title(spec: str) -> Library:
     retriever = open_retriever(spec)
     if isinstance(retriever, Wiki):
         return Articles(retriever)
-    raise UsageError(f"library {spec!r} finds passages, not pages by title; add --search passages")
+    raise UsageError(f"library {spec!r} finds passages, not pages by title; add `search='passages'`")
 
 
 def index_of(question: Question) -> BM25Index:

@@ -282,7 +282,7 @@ def _unnamed(run: RunContext[AnyState]) -> list[str]:
             said = f"{model.loaded.name} names no temperature: {channel.name} starts from {base.value:g}, {base.why}"
             if not base.sure:
                 measure = f"{command('models', 'doctor', model.model)} finds the highest at which it can be read"
-                said += f"; {measure if channel.averages else 'set another with --temperature'}"
+                said += f"; {measure if channel.averages else 'set another temperature'}"
             notes[said] = None
         unset = run.settings.top_p is None and model.top_p is None
         if unset and agent.temperature and (top_p := channel.known_top_p(model.loaded)):

@@ -96,7 +96,7 @@ class Donors:
                 return here, pool
         raise UsageError(
             f"run {str(self.folder)!r} has no payload about another question than this one; "
-            "pass --probe-from a similar run of two or more questions"
+            "pass `probe_from=` a similar run of two or more questions"
         )
 
     def copied(self, ref: PayloadRef, store: PayloadStore | None) -> PayloadRef:

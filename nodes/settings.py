@@ -342,7 +342,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         if not self.model:
             raise UsageError("no model is set; expected 'bundled', 'smollm2', a folder, a .gguf file or a hub id")
         if by_name := [model for model in self.model if "=" in model and model.partition("=")[0] in self.names()]:
-            how = f"give one --model for all, or one each without names, in the order {', '.join(self.names())}"
+            how = f"give one `model=` for all, or one each without names, in the order {', '.join(self.names())}"
             raise UsageError(f"model is {by_name[0]!r}; {how}")
         for owner in (name.rpartition(".")[0] for name in self.option):
             if owner and owner not in self.names():

@@ -109,7 +109,7 @@ class Pooled(Searching):
     def _has_sources(self) -> Pooled:
         if self.source != "none" and not self.sources():
             raise UsageError(
-                f"source is {self.source!r}, but it has no retriever; add --google google or --source wiki"
+                f"source is {self.source!r}, but it has no retriever; add `google='google'` or `source='wiki'`"
             )
         return self
 

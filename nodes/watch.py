@@ -135,8 +135,8 @@ def check_redrawn(run: RunContext[Any], agents: Sequence[str]) -> list[str]:
         return [f"at temperature 0, repeated replies are sampled at {warm:g} (redraw_temperature)"]
     if len(cold) == len(agents):
         raise UsageError(
-            f"intervention is {run.settings.intervention!r}, after which {same}; give --temperature or "
-            "--option redraw-temperature a value above 0"
+            f"intervention is {run.settings.intervention!r}, after which {same}; give `temperature=` or "
+            "`redraw_temperature=` a value above 0"
         )
     return [same]
 

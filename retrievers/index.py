@@ -75,7 +75,7 @@ class Corpus:
                         passage = _passage(json.loads(row) if isinstance(row, str) else _fields(row))
                     except (ValueError, RecursionError) as error:
                         if not self._skip_bad:
-                            raise ValueError(f"{error}; use --skip-bad to skip such passages") from error
+                            raise ValueError(f"{error}; use `skip_bad=True` to skip such passages") from error
                         self.skipped += 1
                         self.first_skipped = self.first_skipped or f"passage {number}: {error}"
                     else:

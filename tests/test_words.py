@@ -113,3 +113,31 @@ def test_no_docstring_begins_with_a_question_word() -> None:
         f"{path}:{line}: {text}" for path, tree in parsed() for line, text in docstrings(tree) if QUESTIONS.match(text)
     ]
     assert not offenders, "\n".join(offenders)
+
+
+ROOMS = (
+    *("agents", "channels", "environments", "graphs", "models", "monitors", "nodes", "prompts", "retrievers"),
+    *("sottovoce/core", "sottovoce/datasets", "sottovoce/runs"),
+)
+FOR_THE_COMMAND_LINE = {
+    "models/huggingface/load_files.py": "an option of another program",
+    "retrievers/google.py": "an option of pip",
+    "retrievers/pyserini.py": "it names a command",
+    "sottovoce/datasets/question_source.py": "it reads the options themselves",
+    "sottovoce/datasets/samples.py": "--help-all lists the samples",
+    "sottovoce/datasets/trained.py": "it completes a command line",
+    "sottovoce/runs/run_directory.py": "it names a command",
+}
+
+
+def test_errors_below_the_command_line_name_settings_as_python_writes_them() -> None:
+    offenders = [
+        f"{path}:{text.lineno}: {text.value}"
+        for path, tree in parsed()
+        if path.startswith(ROOMS) and path not in FOR_THE_COMMAND_LINE
+        for error in ast.walk(tree)
+        if isinstance(error, ast.Raise)
+        for text in ast.walk(error)
+        if isinstance(text, ast.Constant) and re.search(r"--[a-z]", str(text.value))
+    ]
+    assert not offenders, "\n".join(["write `setting='value'`, which cli.options turns into options:", *offenders])

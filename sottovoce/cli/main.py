@@ -18,6 +18,7 @@ from click.shell_completion import shell_complete
 
 from sottovoce import __version__
 from sottovoce.cli.command import GROUPS, Commands, Row, log_to_stderr, scheme_names, scheme_rows
+from sottovoce.cli.options import as_options
 from sottovoce.core.errors import SottovoceError, nearest
 from sottovoce.core.errors import program as started_as
 from sottovoce.core.text import ERRORS, one_line, say, without_secrets
@@ -135,5 +136,5 @@ def _foreseen(error: Exception) -> str | None:
 
 
 def _report(message: str, code: int) -> int:
-    say(f"sottovoce: {one_line(without_secrets(message))}", error=True)
+    say(f"sottovoce: {one_line(without_secrets(as_options(message)))}", error=True)
     return code

@@ -157,6 +157,25 @@ def build(model: type[Model], typed: Typed) -> Model:
     return model.model_validate(chosen)
 
 
+SETTING = re.compile(r"`([a-z]\w*)=(?:'([^'`]*)'|(\w*))`")
+"""A setting in an error, as Python writes it: `fallback='nl'`, `agents=3`, `bridge=True`, or `probe_from=`."""
+
+SPELLED = {"columns": "column", "on_missing": "lost"}
+"""Settings whose options have other names."""
+
+
+def as_options(message: str) -> str:
+    """Return an error with options in place of the settings that it names: --fallback nl, --bridge, --probe-from."""
+
+    def option(setting: re.Match[str]) -> str:
+        name, text, value = setting.groups()
+        value = text or {"True": "", "False": "off"}.get(value, value)
+        option = SPELLED.get(name, name).replace("_", "-")
+        return f"--option {option}={value}".rstrip("=") if name in BY_NAME else f"--{option} {value or ''}".rstrip()
+
+    return SETTING.sub(option, message)
+
+
 def from_file(path: Path, model: type[Settings]) -> Typed:
     """Return settings from a YAML file; names are as on the command line, with dashes or underscores."""
     try:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sottovoce.cli.live import LiveTranscript, PipedTranscript, RunProgress, person
-from sottovoce.cli.options import Output
+from sottovoce.cli.options import Output, as_options
 from sottovoce.core.errors import SottovoceError, command
 from sottovoce.core.text import counted, one_line, say, shortened
 from sottovoce.datasets.trained import knowledge
@@ -182,7 +182,7 @@ def summary(run: Run) -> list[str]:
 
 def _answer(record: DiscussionRecord) -> tuple[str, str]:
     if record.decision is None:
-        return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
+        return "", f"{record.status}{': ' + shortened(as_options(record.error)) if record.error else ''}"
     answer, score = record.decision["answer"], record.decision["score"]
     right = "right" if score == 1 else f"score {score:.2f}" if score else ""
     if score == 0:

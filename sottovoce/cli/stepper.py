@@ -21,6 +21,7 @@ from sottovoce.agents.ask import HUMAN
 from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message
 from sottovoce.cli.live import person, read_line
+from sottovoce.cli.options import as_options
 from sottovoce.core.any_types import JSON, AnyState, Untyped
 from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
@@ -197,7 +198,7 @@ class Session:
             try:
                 self.do(line)
             except Exception as error:
-                expected = str(error) if isinstance(error, SottovoceError) else failure(error)
+                expected = as_options(str(error)) if isinstance(error, SottovoceError) else failure(error)
                 if not expected:
                     raise
                 self._say(one_line(expected))

@@ -144,7 +144,7 @@ class OutputFile:
         if target.exists() and not target.is_file():
             raise UsageError(f"{where} is a device or a socket; give a file")
         if target.exists() and not self._force:
-            raise UsageError(f"{where} exists already; choose another file, or write over it with --force")
+            raise UsageError(f"{where} exists already; choose another file, or write over it with `force=True`")
         if not os.access(target if target.exists() else target.parent, os.W_OK):
             raise UsageError(f"{where} cannot be written: no permission")
 

@@ -195,7 +195,7 @@ class Trust(Checked):
     @model_validator(mode="after")
     def _of_a_sandbox(self) -> Self:
         if self.unsafe and self.sandbox is None:
-            raise UsageError("--unsafe belongs to a sandbox, and none was named; add --sandbox isolated, or drop it")
+            raise UsageError("`unsafe=` belongs to a sandbox, and none was named; add `sandbox='isolated'`, or drop it")
         return self
 
     def lacking(self, settings: BaseModel, subject: str, folder: Path | None = None) -> str:
@@ -211,7 +211,7 @@ class Trust(Checked):
         if found is None:
             return ""
         named_value = f"{subject} names the {found[2].kind} {shown(found[1])}"
-        return f"{named_value}, which is not opened for it; add --trust-paths if you trust who made it"
+        return f"{named_value}, which is not opened for it; add `trust_paths=True` if you trust who made it"
 
     def _opens(self, value: JSONValue, mark: Names, folder: Path | None) -> bool:
         """Return whether a value opens nothing, is trusted or pinned, or lies in a folder that is read anyway."""
@@ -231,9 +231,9 @@ class Trust(Checked):
         used = getattr(settings, OF_SANDBOX[0], None)
         if used is None or self.sandbox is not None:
             return ""
-        unsafe = " with --unsafe" if getattr(settings, OF_SANDBOX[1]) else ""
+        unsafe = " with `unsafe=True`" if getattr(settings, OF_SANDBOX[1]) else ""
         sentence = f"{subject} names the sandbox {shown(used)}{unsafe} for programs of its models"
-        return f"{sentence}, and only this command line may choose one; add --sandbox isolated"
+        return f"{sentence}, and only this command line may choose one; add `sandbox='isolated'`"
 
     def check(self, settings: BaseModel, subject: str, folder: Path | None = None) -> None:
         """Check that the command line allows all that the settings name. Errors: see `lacking`."""

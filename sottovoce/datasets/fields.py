@@ -47,7 +47,7 @@ def columns_of(value: JSONValue) -> JSONValue:
         for part in NEXT_FIELD.split(str(text)):
             name, _, column = map(str.strip, part.partition("="))
             if not name or not column:
-                raise UsageError(f"--column is {text!r}; expected FIELD=COLUMN, such as question=prompt,target=gold")
+                raise UsageError(f"`columns=` is {text!r}; expected FIELD=COLUMN, such as question=prompt,target=gold")
             found[_field(name)] = column
     return found
 

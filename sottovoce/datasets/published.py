@@ -91,7 +91,7 @@ def read_source(
     """
     if "kind" in (common or {}):
         known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
-        raise UsageError(f"--kind is only for your own files; {known}")
+        raise UsageError(f"`kind=` is only for your own files; {known}")
     path = Path(source.where)
     is_copy = path.is_dir() and not (source.data.aliases_in or source.data.files)
     open_rows = read_hub if is_copy or is_on_hub(source.where) else read_published

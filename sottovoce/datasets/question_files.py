@@ -128,7 +128,7 @@ class QuestionFile:
         if shuffle is not None:
             random.Random(shuffle).shuffle(rows)
         if skip >= len(rows):
-            raise UsageError(f"--skip is {skip:,}, and {self.name} has {counted(len(rows), 'such row')}; skip fewer")
+            raise UsageError(f"`skip=` is {skip:,}, and {self.name} has {counted(len(rows), 'such row')}; skip fewer")
         end = None if limit is None else skip + limit
         order = None if shuffle is None else f"shuffled by seed {shuffle}"
         return replace(self, rows=tuple(rows[skip:end]), where=tuple(map(str, conditions)), order=order, skipped=skip)
@@ -229,7 +229,7 @@ def _row(line: int, values: Values, common: Values, columns: Columns, *, cells: 
         raise UsageError(f"{error}{'' if values.get('kind') else taken}") from error
     if solution := SOLUTION.search(question.get("target", "")):
         worked = f"target is a worked solution that ends with {solution[0].strip()!r}; expected the answer alone"
-        raise UsageError(f"{worked}; read a file of GSM8K by --questions gsm8k:FILE, without --column")
+        raise UsageError(f"{worked}; read a file of GSM8K by `questions='gsm8k:FILE'`, without `columns=`")
     question["id"] = question.get("id") or named(question)
     return AskedRow(line, question, metadata)
 
@@ -271,12 +271,12 @@ def read_conditions(where: Sequence[str], known: Sequence[str] | None = None) ->
     conditions = []
     for text in where:
         if not (match := CONDITION.fullmatch(text)):
-            raise UsageError(f"--where is {text!r}; expected FIELD=VALUE, FIELD!=VALUE, or for numbers < <= > >=")
+            raise UsageError(f"`where=` is {text!r}; expected FIELD=VALUE, FIELD!=VALUE, or for numbers < <= > >=")
         condition = Condition(match[1], "=" if match[2] == "==" else match[2], match[3])
         if condition.sign in ORDERS and _number(condition.value) is None:
-            raise UsageError(f"--where is {text!r}; expected a number after {condition.sign}")
+            raise UsageError(f"`where=` is {text!r}; expected a number after {condition.sign}")
         if known is not None and condition.field not in known:
-            raise UsageError(f"{nearest('field', condition.field, list(known))} (--where {str(condition)!r})")
+            raise UsageError(f"{nearest('field', condition.field, list(known))} (`where=` {str(condition)!r})")
         conditions.append(condition)
     return conditions
 

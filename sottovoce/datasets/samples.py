@@ -58,7 +58,7 @@ def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
     """
     games = record_of(settings).games
     if n > (most := (games.most if games else MAX_SAMPLES).get(name, MOST_STEPS)):
-        raise UsageError(f"--limit is {n:,}; --sample {name} has at most {most:,} different ones for a seed")
+        raise UsageError(f"`limit=` is {n:,}; `sample='{name}'` has at most {most:,} different ones for a seed")
     made = _generated(name, n + DECOYS, seed, settings)
     decoys = [[made[(i + k) % len(made)]["solution"] for k in range(1, 1 + DECOYS)] for i in range(len(made))]
     return [{**question, "decoys": others} for question, others in zip(made[:n], decoys, strict=False)]
@@ -84,7 +84,7 @@ def stored_game(path: Path, settings: Settings) -> Question:
     """Return the game of a file as a question; a UsageError if there is none, or the scheme plays no such games."""
     games = record_of(settings).games
     if games is None or games.read is None:
-        raise UsageError(f"--game is only for {' and '.join(STORED)}; drop it")
+        raise UsageError(f"`game=` is only for {' and '.join(STORED)}; drop it")
     return games.read(path, settings)
 
 
@@ -95,7 +95,7 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
         players = {sample: f"`{command}`" for command, names in GAMES.items() for sample in names}
         if game := name if name in players else record.sample if record.games else "":
             who, game = players.get(game, "this scheme"), game.partition("/")[0]
-            raise UsageError(f"--sample {name} cannot be used here; --sample {game} belongs to {who}")
+            raise UsageError(f"`sample='{name}'` cannot be used here; `sample='{game}'` belongs to {who}")
     if record.games:
         split = next((split for split in SPLITS if name.endswith(f"/{split}")), None)
         return record.games.draw(n, settings, seed, split)

@@ -181,8 +181,8 @@ def _gpus(ray: Any, settings: Settings, limits: Limits) -> float:
         return 0 if cpu or "GPU" not in ray.cluster_resources() else 1
     if requested > 1 and len(set(settings.device)) == 1 and settings.device[0] != "map":
         raise UsageError(
-            f"--gpus-per-worker is {requested:g}, and --device {settings.device[0]} uses one GPU; add --device map, or "
-            "one device for each agent"
+            f"`gpus_per_worker=` is {requested:g}, and `device='{settings.device[0]}'` uses one GPU; "
+            "add `device='map'`, or one device for each agent"
         )
     return requested
 
@@ -198,7 +198,7 @@ def _connected() -> Iterator[Any]:
     try:
         import ray
     except ImportError as error:
-        raise UsageError("--workers ray needs Ray, which is not installed; install sottovoce[ray]") from error
+        raise UsageError("`workers='ray'` needs Ray, which is not installed; install sottovoce[ray]") from error
     if ray.is_initialized():  # by the application
         yield ray
         return

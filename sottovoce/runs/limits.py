@@ -70,7 +70,7 @@ class Limits(Checked):
     @model_validator(mode="after")
     def _of_workers(self) -> Limits:
         if self.gpus_per_worker is not None and not self.workers:
-            raise UsageError("--gpus-per-worker belongs to --workers; add --workers ray, or leave it out")
+            raise UsageError("`gpus_per_worker=` belongs to `workers=`; add `workers='ray'`, or leave it out")
         return self
 
     def reached(self, cost: Unimported, seconds: float | None = None) -> str:

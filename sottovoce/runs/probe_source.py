@@ -21,9 +21,9 @@ def read_donors(folder: Path, protocol: str) -> Donors:
     try:
         run = load_run(folder)
     except RecordError as error:
-        raise UsageError(f"the run of --probe-from cannot be read from {str(folder)!r}: {error}") from error
+        raise UsageError(f"the run of `probe_from=` cannot be read from {str(folder)!r}: {error}") from error
     if run.status == "running" or run.counts.done + run.counts.failed < run.counts.discussions:
-        raise UsageError(f"run {str(folder)!r} is not finished, as --probe-from needs; resume it first")
+        raise UsageError(f"run {str(folder)!r} is not finished, as `probe_from=` needs; resume it first")
     said: dict[int, dict[Where, dict[str, PayloadRef]]] = {}
     for (_, seed), record in run.records.items():
         content = content_of(record.question)
@@ -33,8 +33,8 @@ def read_donors(folder: Path, protocol: str) -> Donors:
                 place = (message.agent, message.act, message.round)
                 said.setdefault(seed, {}).setdefault(place, {})[content] = ref
     if not said:
-        raise UsageError(f"run {str(folder)!r} has no payload of protocol {protocol!r}; pass --probe-from another run")
+        raise UsageError(f"run {str(folder)!r} has no payload of protocol {protocol!r}; pass `probe_from=` another run")
     if len({question for places in said.values() for refs in places.values() for question in refs}) < 2:
-        raise UsageError(f"run {str(folder)!r} has payloads about one question; --probe-from needs two or more")
+        raise UsageError(f"run {str(folder)!r} has payloads about one question; `probe_from=` needs two or more")
     questions = {question_id(each): (each["question"], content_of(each)) for each in run.questions()}
     return Donors(folder, folder / PAYLOADS, protocol, said, questions)

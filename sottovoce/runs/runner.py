@@ -127,9 +127,9 @@ def run_all(
         if limits is not None and limits.workers:
             if models is not None or watch is not None:
                 made = "workers make their models and monitors from the settings"
-                raise UsageError(f"{made}; name them there, or drop --workers")
+                raise UsageError(f"{made}; name them there, or drop `workers=`")
             if settings.asks_people or _hands_over(settings, watch):
-                raise UsageError("workers cannot ask a human; drop --workers, or let only models take part")
+                raise UsageError("workers cannot ask a human; drop `workers=`, or let only models take part")
             over = run_on_cluster(run_all, run, settings, store, limits, observing)
         else:
             graph = scheme(run.manifest.scheme).create(settings, models=models, store=store, watch=watch)

@@ -110,7 +110,7 @@ def test_a_reply_of_thoughts_alone_between_named_markers_is_noted_as_empty() -> 
 
 def test_unknown_tags_before_the_text_are_named_in_a_note() -> None:
     (note,) = replied(Counting(replies={"": ["<muse>so 4</muse>4"]}, thoughts=0), ASK).notes
-    assert note.endswith("if these are thoughts, add --thinking-markers '<muse>' '</muse>'")
+    assert note.endswith("if these are thoughts, set thinking_markers to '<muse>' and '</muse>'")
 
 
 class Anthropic(FakeListChatModel):

@@ -407,7 +407,7 @@ def test_states_of_another_width_change_the_last_coordinates(store: PayloadStore
 def test_what_one_model_computed_means_nothing_to_another(store: PayloadStore, kind: Any) -> None:
     """Seen: SmolLM2's state was put into Qwen2.5-Coder; README said that they need to share nothing."""
     other, allowing = tiny_loaded("llama", num_hidden_layers=4, sharp=0.15, seed=1), kind(allow_other_weights=True)
-    with pytest.raises(ProtocolError, match=f"{kind.name} needs one model on both sides.*--allow-other-weights"):
+    with pytest.raises(ProtocolError, match=f"{kind.name} needs one model on both sides.*`allow_other_weights=True`"):
         kind().check(LOADED, other)
     assert (allowing.check(LOADED, other) or "").endswith("; between other weights")
     message = MessageRef(hand(kind(), store, max_new=4))

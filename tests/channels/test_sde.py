@@ -118,7 +118,7 @@ def test_other_weights_are_refused_by_name_and_by_what_would_help() -> None:
     with pytest.raises(ProtocolError, match="hidden needs one model") as different:
         Hidden().check(LOADED, smaller)
 
-    assert "--allow-other-weights" in str(same.value) and "--allow-other-weights" not in str(different.value)
+    assert "`allow_other_weights=True`" in str(same.value) and "allow_other_weights" not in str(different.value)
 
 
 def test_other_weights_of_one_shape_are_heard_where_the_user_allows_it(store: PayloadStore) -> None:

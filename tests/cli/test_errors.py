@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.cli.options import as_options
 from sottovoce.runs.run_directory import saved_runs
 from tests.cli.conftest import Call, Models
 from tests.retrievers.support import written
@@ -48,6 +49,8 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         ("debate --rounds", "Option '--rounds' requires an argument"),
         ("graph draw", "Missing command (see `sottovoce graph draw --help`)"),
         ("debate --model nowhere", "unknown model 'nowhere'; choose from: bundled, smollm2; or give a folder with config.json and *.safetensors, a .gguf file, a hub id owner/name, or hosted:PROVIDER:MODEL"),
+        ("debate --summarise each --shape fresh", "summaries replace the others' answers in a chat; use --summarise with --shape history and without --order"),
+        ("cmd --representative first", "representative is 'first', but the secretary decides a tie; add --secretary off"),
         ("debate '2 + 2?' --rounds 1 --rounds 2", "--rounds was given 2 times; expected once"),
         ("debate '2 + 2?' --save ''", "--save is empty; expected a path"),
         ("debate --questions a.csv --model ./no", "question file 'a.csv' contains JSON, not CSV as its name says; rename it to .jsonl"),
@@ -94,7 +97,7 @@ def test_a_wrong_call_is_refused_with_what_was_expected_and_writes_nothing(
         (FAILED, "single x --model {tiny} --memory 1kB --max-tokens 4", "for keys and values, but the budget is 1 kB; "),
         (USAGE, "single x --model {tiny} --protocol sde --layers 7", "layer 7 is out of range; '{tiny}' has layers 0 to 1"),
         (USAGE, "debate x --protocol sde --model {tiny} --model {other_weights}", "sde needs one model on both sides"),
-        (USAGE, "debate x --protocol cipher --model {tiny} --model {other_vocabulary}", "cipher needs one vocabulary, but "),
+        (USAGE, "debate x --protocol cipher --model {tiny} --model {other_vocabulary}", "cross with --bridge, or carry that edge in words with --fallback nl"),
     ],
 )  # fmt: skip
 def test_what_a_model_cannot_do_is_refused(call: Call, models: Models, code: int, words: str, line: str) -> None:
@@ -102,6 +105,20 @@ def test_what_a_model_cannot_do_is_refused(call: Call, models: Models, code: int
 
     assert line.format(**folders) in refused(call, code, *words.format(**folders).split())
     assert not saved_runs() or code == FAILED
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ("use `agents=3` or `bridge=True`", "use --agents 3 or --bridge"),
+        ("add `secretary=False`, or drop `probe_from=`", "add --secretary off, or drop --probe-from"),
+        ("give `redraw_temperature=` a value, or `merge='sum'`", "give --option redraw-temperature a value, or --option merge=sum"),
+        ("with `on_missing='words'` only `columns=`", "with --lost words only --column"),
+        ("`runs show x` and a=1", "`runs show x` and a=1"),
+    ],
+)  # fmt: skip
+def test_settings_in_errors_are_shown_as_options(error: str, line: str) -> None:
+    assert as_options(error) == line
 
 
 def test_a_prompt_too_long_for_the_model_is_told_in_numbers(call: Call, models: Models) -> None:

@@ -188,8 +188,8 @@ def test_rows_are_chosen_by_their_columns(tmp_path: Path, where: list[str], take
         ("subjct=1", "unknown field 'subjct'; did you mean 'subject'? Choose from: id, kind, "),
         ("subject=logic", "no row of question file 'q.jsonl' has subject=logic"),
         ("subject<3", "line 1 of question file 'q.jsonl': subject is 'sums'; expected a number, as subject<3"),
-        ("level<high", "--where is 'level<high'; expected a number after <"),
-        ("level", "--where is 'level'; expected FIELD=VALUE, FIELD!=VALUE"),
+        ("level<high", "`where=` is 'level<high'; expected a number after <"),
+        ("level", "`where=` is 'level'; expected FIELD=VALUE, FIELD!=VALUE"),
     ],
 )  # fmt: skip
 def test_a_condition_that_chooses_nothing_is_refused(tmp_path: Path, where: str, said: str) -> None:
@@ -229,7 +229,7 @@ def test_columns_may_be_swapped_and_one_that_is_not_named_is_no_field(tmp_path: 
         ("question=promt", "unknown column 'promt'; did you mean 'prompt'? Choose from: note, prompt (--col"),
         ("target=gold", "unknown column 'gold'; choose from: "),
         ("qestion=prompt", "unknown field of a question 'qestion'; did you mean 'question'?"),
-        ("prompt", "--column is 'prompt'; expected FIELD=COLUMN, such as question=prompt,target=gold"),
+        ("prompt", "`columns=` is 'prompt'; expected FIELD=COLUMN, such as question=prompt,target=gold"),
         ("id=note", "found no 'question' among 'id', 'prompt'; expected one: name its column with --column question="),
     ],
 )

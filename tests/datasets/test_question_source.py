@@ -63,8 +63,8 @@ def test_rows_that_are_asked_must_suit_the_agents_and_others_need_not(tmp_path: 
         ({"where": ["a=b"]}, "--where chooses rows of a file, and none was given"),
         ({"question": "?", "limit": 2}, "--limit is for --questions and --sample, and one question was given"),
         ({"seeds": [0, 1, 0]}, "--seeds are 0, 1, 0; give each once"),
-        ({"sample": "facts", "limit": 289}, "--limit is 289; --sample facts has at most 288"),
-        ({"sample": "arithmetic", "limit": 10**11}, "--limit is 100,000,000,000; --sample arithmetic has at most"),
+        ({"sample": "facts", "limit": 289}, "`limit=` is 289; `sample='facts'` has at most 288"),
+        ({"sample": "arithmetic", "limit": 10**11}, "`limit=` is 100,000,000,000; `sample='arithmetic'` has"),
         ({"sample": "riddles/1"}, "unknown sample 'riddles/1'; the nearest known one is "),
     ],
 )

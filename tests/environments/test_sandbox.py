@@ -195,7 +195,7 @@ def test_without_isolation_one_line_says_how_to_get_it(monkeypatch: pytest.Monke
     got = run("print(1)", backend="isolated")
 
     assert got.status == "refused" and "apt-get install bubblewrap" in got.reason and "\n" not in got.reason
-    assert "--sandbox limits --unsafe" in got.reason
+    assert "`sandbox='limits'` `unsafe=True`" in got.reason
 
 
 @pytest.mark.parametrize("name", ["", "chroot", "bwrap:x", "limits:", "docker:"])

@@ -268,17 +268,15 @@ def test_without_a_sandbox_nobody_speaks_and_all_are_named() -> None:
     model = ScriptedChatModel([])
     with pytest.raises(UsageError) as refused:
         create_codegen(models=model).compile().invoke(QUESTION)
-    assert str(refused.value).startswith(
-        "codegen runs programs that models write, but no sandbox was named; add --sand"
-    )
-    assert all(name in str(refused.value) for name in ("bwrap (", "podman (", "docker (", "limits (", "--unsafe"))
+    assert str(refused.value).startswith("codegen runs programs that models write, but no sandbox was named; add `sand")
+    assert all(name in str(refused.value) for name in ("bwrap (", "podman (", "docker (", "limits (", "`unsafe=True`"))
     assert "\n" not in str(refused.value) and model.calls == []
 
 
 def test_limits_alone_are_refused_unless_unsafe_is_said() -> None:
     with pytest.raises(UsageError, match="cannot run programs in the sandbox 'limits': limits alone leave open"):
         create_codegen(CodeGen(sandbox="limits"), models=ScriptedChatModel([])).compile().invoke(QUESTION)
-    with pytest.raises(UsageError, match="--unsafe needs a sandbox, but none is set"):
+    with pytest.raises(UsageError, match="`unsafe=` needs a sandbox, but none is set"):
         CodeGen(unsafe=True)
 
 

@@ -139,7 +139,7 @@ def test_cipher_between_models_of_one_vocabulary_carries_rows_in_the_hearer_s_ta
 
 def test_cipher_across_vocabularies_is_refused_by_name_or_goes_in_words(store: PayloadStore) -> None:
     models = agents("cipher", store, loaded("a"), stranger())
-    with pytest.raises(ProtocolError, match=r"cipher needs one vocabulary, but 'a' .* and 'stranger' .*--fallback nl"):
+    with pytest.raises(ProtocolError, match=r"cipher needs one vocabulary, but 'a' .* and 'stranger' .* `fallback="):
         held(debating(models, rounds=2))
     assert not models["agent_1"].requests
     state = held(debating(models, rounds=2, fallback="nl", answer_turn="off"))
@@ -229,7 +229,7 @@ def test_tokens_are_drawn_at_the_usual_temperature_where_the_model_names_none_an
     assert heats(state) == [0.7, 0.7]
     assert state["notes"] == [
         f"{unnamed} names no temperature: nl starts from 0.7, the usual temperature of chat models; "
-        "set another with --temperature"
+        "set another temperature"
     ]
 
 

@@ -248,7 +248,7 @@ def test_the_single_agent_reads_the_same_pool() -> None:
     [
         (
             lambda: MADRA(source="google"),
-            "source is 'google', but it has no retriever; add --google google or --source wiki",
+            "source is 'google', but it has no retriever; add `google='google'` or `source='wiki'`",
         ),
         (
             lambda: Single(source="wiki", closed_book=True),

@@ -100,7 +100,7 @@ def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str],
     models = [pair[i % 2] for i in range(len(chosen.speakers()))]
     settings = {**SMALL[name], "protocol": protocol, "model": models, "max_tokens": 4}
     if protocol not in ("nl", "cipher"):
-        with pytest.raises(ProtocolError, match=f"{protocol} needs one .* on both sides.*one.*wide.*--fallback nl"):
+        with pytest.raises(ProtocolError, match=f"{protocol} needs one .* on both sides.*one.*wide.*`fallback='nl'`"):
             held(built(name, store=store, **settings))
         settings["fallback"] = "nl"
     state = held(built(name, store=store, **settings), target="22")

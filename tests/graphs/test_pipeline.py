@@ -104,7 +104,7 @@ def test_names_and_edges() -> None:
 
 
 def test_a_sequential_pipeline_of_another_number_of_agents_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"agents is 5, but a sequential pipeline always has .*--shape hierarchical"):
+    with pytest.raises(UsageError, match=r"agents is 5, but a sequential pipeline always has .*`shape='hierarchical'`"):
         Pipeline(agents=5)
 
 

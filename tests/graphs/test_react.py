@@ -328,7 +328,7 @@ def test_a_service_with_pages_is_read_by_title_and_its_failure_is_told(wiki: Non
     ("settings", "said"),
     [
         ({"library": "nowhere"}, "unknown retriever 'nowhere'; choose from: "),
-        ({"library": "shelf"}, "library 'shelf' finds passages, not pages by title; add --search passages"),
+        ({"library": "shelf"}, "library 'shelf' finds passages, not pages by title; add `search='passages'`"),
         ({"library": "documents"}, "the library is 'documents', but the question has none; add some, or use another"),
     ],
 )

@@ -290,7 +290,7 @@ def test_golden_is_refused_where_there_is_no_intel() -> None:
 
 @pytest.mark.parametrize("agents", [3, 6])
 def test_asym_has_two_agents_and_no_other_number_is_passed_over(agents: int) -> None:
-    with pytest.raises(UsageError, match=f"agents is {agents}, but asym has two, Accuser and Intel; use --var"):
+    with pytest.raises(UsageError, match=f"agents is {agents}, but asym has two, Accuser and Intel; use `var"):
         WhoDunit(agents=agents)
     assert WhoDunit(agents=2).speakers() == WhoDunit().speakers() == ["Beth", "Alex"]
     assert len(WhoDunit(variant="sym").speakers()) == 6

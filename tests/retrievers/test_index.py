@@ -190,7 +190,7 @@ def test_files_of_dpr_pyserini_and_beir_are_read(tmp_path: Path, ending: str) ->
     assert passages(tmp_path, f"x.jsonl{ending}", "\n".join(lines)) == [Passage("7", "a"), Passage("b", "c", "d")]
 
 
-SKIP = "; use --skip-bad to skip such passages$"
+SKIP = "; use `skip_bad=True` to skip such passages$"
 
 
 @each_row(

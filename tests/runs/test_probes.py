@@ -156,7 +156,7 @@ def test_messages_that_carry_nothing_or_were_withdrawn_give_nothing_and_one_with
 def test_a_run_of_one_question_is_no_donor(tmp_path: Path, model: str) -> None:
     held(tmp_path, model, limit=1, rows={"sde": ROWS["sde"]})
 
-    with pytest.raises(UsageError, match="has payloads about one question; --probe-from needs two or more"):
+    with pytest.raises(UsageError, match="has payloads about one question; `probe_from=` needs two or more"):
         read_donors(tmp_path / "kept" / "sde", "sde")
 
 
@@ -225,19 +225,19 @@ def test_what_is_no_donor_is_refused_before_anybody_speaks(kept: Path, tmp_path:
     settings = Debate(protocol="sde", layers=(0,), probe="shuffled", probe_from=str(tmp_path), model=[model])
     run = load_run(kept / "sde")
 
-    with pytest.raises(UsageError, match="the run of --probe-from cannot be read from"):
+    with pytest.raises(UsageError, match="the run of `probe_from=` cannot be read from"):
         run_all(
             run := start_run(new_manifest("debate", settings, run.questions()), run.questions(), tmp_path / "a"),
             settings,
             run.store(),
         )
     assert not (tmp_path / "a").exists()
-    with pytest.raises(UsageError, match="has no payload of protocol 'cipher'; pass --probe-from another run"):
+    with pytest.raises(UsageError, match="has no payload of protocol 'cipher'; pass `probe_from=` another run"):
         read_donors(kept / "sde", "cipher")
     broken = shutil.copytree(kept / "sde", tmp_path / "broken")
     log = broken / "log.jsonl"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-2]))  # the last decision too
-    with pytest.raises(UsageError, match="is not finished, as --probe-from needs; resume it first"):
+    with pytest.raises(UsageError, match="is not finished, as `probe_from=` needs; resume it first"):
         read_donors(broken, "sde")
 
 
