@@ -20,7 +20,7 @@ from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Encoded, Protocol, payload_ids
 from sottovoce.core.errors import ProtocolError
-from sottovoce.models import Feed, LoadedModel, Record, Reply, Request, Rows, Table, layers_read_ids
+from sottovoce.models import Feed, LoadedModel, Reply, Request, Rows, Table, layers_read_ids
 
 SPARSE = 16  # largest weights stored per position, as an approximation
 THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # from CIPHER's experiments; nats and probability
@@ -92,7 +92,10 @@ class Cipher(Protocol):
         )
 
     def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
-        """Return a request for mean embeddings at the agent's temperature, without other logits processors."""
+        """Return a request for mean embeddings at the agent's temperature, which records the sparse distribution too.
+
+        Other logits processors have no effect.
+        """
         _check_rows(loaded)
         cold = plain.sampling.temperature == 0 and not self.rules.cold_is_one_hot
         eos = loaded.stop_ids[:1] if loaded.eos is None else (loaded.eos,)
@@ -103,16 +106,14 @@ class Cipher(Protocol):
             keep=self.rules.keep_stop_row,
             special=self._special,
         )
+        request = super().make_request(plain, loaded, hearers)
         return replace(
-            super().make_request(plain, loaded, hearers),
+            request,
             stop=stop,
+            record=replace(request.record, sparse=SPARSE),
             feed=Feed("mean", self._weigh(), self._tables(loaded, hearers)),
             sampling=replace(plain.sampling, temperature=1.0) if cold else plain.sampling,
         )
-
-    def to_record(self, loaded: LoadedModel) -> Record:
-        """Record the sparse distribution too."""
-        return replace(super().to_record(loaded), sparse=SPARSE)
 
     def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """Return rows in every receiver's space, rows over bridges by the bridge's name, and the sparse weights."""

@@ -61,7 +61,7 @@ class Watched(Checked):
         "further back), again (ask again), augment (add a note for all agents and ask again), mute (publish nothing), "
         "human (a person plays the agent from then on).",
     )
-    cap: Few = Field(default=1, ge=0, description="Maximum number of interventions, counted by --cap-per.")
+    cap: Few = Field(default=1, ge=0, description="Maximum number of interventions, counted as `cap_per` says.")
     cap_per: Per | None = Field(
         default=None,
         description="What --cap counts: the interventions in each role, all of them together, or those in each turn of "
@@ -127,7 +127,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 BY_NAME = (
     *("layer_from", "layer_to", "merge", "layer_alpha", "positions", "place", "realign", "partial_at"),
-    *("redraw_temperature", "note", "rounds_back"),
+    *("redraw_temperature", "note", "rounds_back", "cap_per", *COMPONENTS),
 )
 """Settings that papers vary and few people set: files have them, and `--option NAME=VALUE`."""
 OWN = "The scheme"

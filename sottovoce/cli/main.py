@@ -23,6 +23,7 @@ from sottovoce.core.errors import SottovoceError, nearest
 from sottovoce.core.errors import program as started_as
 from sottovoce.core.text import ERRORS, one_line, say, without_secrets
 from sottovoce.core.validation import shown
+from sottovoce.nodes.option_groups import BY_NAME
 
 FAILED = 1
 MISUSED = 2
@@ -98,8 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         context, message = getattr(error, "ctx", None), error.format_message()
         if context and isinstance(error, click.NoSuchOption):
-            known = (name for option in context.command.get_params(context) for name in option.opts)
-            message = nearest("option", error.option_name, (name for name in known if name.startswith("--")))
+            options = [name for option in context.command.get_params(context) for name in option.opts]
+            message = nearest("option", error.option_name, (name for name in options if name.startswith("--")))
+            setting = error.option_name.strip("-").replace("-", "_")
+            if setting in BY_NAME and "--option" in options:
+                message = f"{error.option_name} is given by `{setting}=VALUE`"
         see = f" (see `{context.command_path} --help`)" if context else ""
         return _report(message.rstrip(".") + see, MISUSED)
     except KeyboardInterrupt:

@@ -67,7 +67,11 @@ class Argument(click.Argument):
             shell_complete=partial(_completions, ()),
         )
         self.about, self.is_path = info.description or "", _kind(info) is Path
-        self.clause = _clause(self.about)
+
+    @property
+    def clause(self) -> str:
+        """The beginning of the help text."""
+        return _clause(self.about)
 
     def get_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Return the placeholder for the usage line, in brackets if the argument may be left out."""
@@ -88,7 +92,8 @@ class Option(click.Option):
         flag = info.annotation is bool and info.default is False
         plain = name.strip("_").replace("_", "-")  # fields named after a Python keyword end in _
         word = "|".join(choices) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
-        default = _default(info)
+        values = " ".join(map(str, info.default if repeated else [info.default])) if info.default else ""
+        default = f" (default: {'on' if info.default is True else values})" if values and not info.is_required() else ""
         super().__init__(
             [f"-{name}" if info.alias and len(name) == 1 else f"--{plain}", name],
             help=f"{info.description}{default}",
@@ -100,8 +105,13 @@ class Option(click.Option):
             is_flag=flag or None,
             shell_complete=partial(_completions, choices),
         )
-        self.clause = f"{_clause(info.description or '')}{default}"
+        self.about, self.shown_default = info.description or "", default
         self.heading, self.common, self.is_path = heading, common, kind is Path
+
+    @property
+    def clause(self) -> str:
+        """The beginning of the help text, with the default."""
+        return f"{_clause(self.about)}{self.shown_default}"
 
 
 def argument(description: str, metavar: str, **more: JSONValue) -> JSONValue:
@@ -187,15 +197,6 @@ def from_file(path: Path, model: type[Settings]) -> Typed:
 def _completions(values: Sequence[str], ctx: click.Context, option: click.Parameter, typed: str) -> Any:
     """Return the values of a closed set that match; without values the shell completes the name of a file."""
     return [value for value in values if value.startswith(typed)] if values else [CompletionItem(typed, type="file")]
-
-
-def _default(info: FieldInfo) -> str:
-    if info.is_required() or not info.default:
-        return ""
-    if info.default is True:
-        return " (default: on)"
-    values = info.default if is_repeated(info) else [info.default]
-    return f" (default: {' '.join(map(str, values))})"
 
 
 def _clause(text: str) -> str:

@@ -170,13 +170,15 @@ def new_manifest(
     Raises:
         UsageError: a model, a prompt pack or a monitor cannot be read.
     """
-    from sottovoce.monitors.monitor import monitor_of  # late: numpy
-
     chat_models = dict[str, BaseChatModel]()
     for agent in (name for name in settings.names() if name not in settings.human):
         model = models.get(agent) if isinstance(models, Mapping) else models or made_from(settings, agent)
         chat_models |= {agent: model} if model is not None else {}
-    monitors = [monitor_of(name) for name in settings.watch]
+    monitors = ""
+    if settings.watch:
+        from sottovoce.monitors.monitor import monitor_of  # late: numpy
+
+        monitors = digest([monitor_of(name).model_dump(mode="json") for name in settings.watch])
     own = {name: pack for name, model in chat_models.items() if (pack := getattr(model, "pack", None))}
     packs = {} if settings.prompts else own
     used: list[tuple[Registry[Any], str]] = [(SCHEMES, scheme), (PROTOCOLS, settings.protocol)]  # Any: of three types
@@ -191,7 +193,7 @@ def new_manifest(
         packs=packs,
         answers={name: wording(settings, model) for name, model in chat_models.items()},
         models={name: _described(model) for name, model in chat_models.items() if isinstance(model, HookedChatModel)},
-        monitors=digest([each.model_dump(mode="json") for each in monitors]) if monitors else "",
+        monitors=monitors,
         packages={f"{known.kind} {name!r}": package for known, name in used if (package := known.package(name))},
     )
 

@@ -23,7 +23,7 @@ def unneeded(store: Path | None, checkpoints: Sequence[str]) -> tuple[Path, list
     root = PayloadStore(store).root
     if not checkpoints:
         why = "it is unknown which payloads are needed"
-        raise UsageError(f"{str(root)!r}: {why}; name the checkpoints of all applications by --checkpoints")
+        raise UsageError(f"{str(root)!r}: {why}; name the checkpoints of all applications by `checkpoints=`")
     named = set[str]().union(*map(named_by_checkpoints, checkpoints))
     stored = {path: path.name.removesuffix(SUFFIX) for path in root.glob(f"*/*{SUFFIX}")}
     unnamed = [path for path, key in stored.items() if DIGEST.fullmatch(key) and key not in named]

@@ -46,6 +46,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         ("mad --model bundled --model bundled --model bundled", "model has 3 values for 2 agents and moderator, judge; give one for all, or one each"),
         ("debate '2 + 2?' --document 'agnet_1=x = 4.'", "unknown agent among the documents: 'agnet_1'; did you mean 'agent_1'? Choose from: agent_1, agent_2; if the text itself begins so, put a space before the ="),
         ("debate --xyzzy", "unknown option '--xyzzy'; the nearest known one is '--exact' (see `sottovoce debate --help`)"),
+        ("debate --chain-of-thought off", "--chain-of-thought is given by --option chain-of-thought=VALUE (see"),
         ("debate --rounds", "Option '--rounds' requires an argument"),
         ("graph draw", "Missing command (see `sottovoce graph draw --help`)"),
         ("debate --model nowhere", "unknown model 'nowhere'; choose from: bundled, smollm2; or give a folder with config.json and *.safetensors, a .gguf file, a hub id owner/name, or hosted:PROVIDER:MODEL"),

@@ -68,9 +68,8 @@ def test_a_lost_payload_is_told_with_its_message_and_heard_in_words_where_that_i
 
     with pytest.raises(PayloadError, match=rf"^message of 'agent_1', round 0: payload {digest} .*{told}") as refused:
         go_on(tmp_path / "run")
-    assert str(refused.value).endswith("with `on_missing='words'` only its words are read") and "\n" not in str(
-        refused.value
-    )
+    said = str(refused.value)
+    assert said.endswith("with `on_missing='words'` only its words are read") and "\n" not in said
     run = go_on(tmp_path / "run", lost="words")
 
     assert run.status == "done" and {message.round for message in run.only.messages} == {0, 1}
