@@ -198,7 +198,7 @@ def check_question(
         check({**question, "target": alias})
     for field, what_for in (needs or {}).items():
         if not question.get(field):
-            where = "as a column of --questions, or as a key of the question in Python"
+            where = "as a column of the question file, or as a key of the question in Python"
             raise UsageError(f"{what_for}, but the question has no {field!r}; give it {where}")
     for field, known in (("documents", owners), ("wordings", agents), ("starting_views", agents)):
         by_agent = question.get(field)

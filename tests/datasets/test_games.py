@@ -75,10 +75,14 @@ def test_a_seed_mixes_all_problems_and_there_are_no_more() -> None:
 @pytest.mark.parametrize(
     ("settings", "options", "said"),
     [
-        (Debate(), {"sample": "whodunit"}, "--sample whodunit cannot be used here; --sample whodunit belongs to `who"),
-        (SMALL, {"sample": "split"}, "--sample split cannot be used here; --sample whodunit belongs to `whodunit`"),
+        (
+            Debate(),
+            {"sample": "whodunit"},
+            "`sample='whodunit'` cannot be used here; `sample='whodunit'` belongs to `who",
+        ),
+        (SMALL, {"sample": "split"}, "`sample='split'` cannot be used here; `sample='whodunit'` belongs to `whodunit`"),
         (CodeGen(), {"limit": 17}, "`limit=` is 17; `sample='problems'` has at most 16 different ones"),
-        (GovSim(), {"sample": "govsim/test", "limit": 21}, "--sample govsim/test has at most 20 different ones"),
+        (GovSim(), {"sample": "govsim/test", "limit": 21}, "`sample='govsim/test'` has at most 20 different ones"),
         (GovSim(start=50), {"sample": "govsim/test"}, "start is 50, but the sample govsim/test sets its own"),
         (SMALL, {"question": "?"}, "a question was given, but whodunit plays .*; type `.* whodunit --sample whodunit`"),
         (CodeGen(), {"question": "?"}, "a question was given, but codegen .*; type `.* codegen --sample problems`"),

@@ -98,7 +98,7 @@ def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], found:
 @pytest.mark.parametrize(
     ("documents", "found"),
     [
-        ([], "without --know question, senders read only documents, but the question has no 'documents'"),
+        ([], "without `know='question'`, senders read only documents, but the question has no 'documents'"),
         (FACTS[:1], "agent_2 has no document and does not know the question"),
         ({"agent_2": FACTS}, "agent_1 has no document and does not know the question"),
     ],

@@ -134,7 +134,7 @@ def test_a_worker_gets_the_gpus_asked_for(ray: Any, device: list[str], asked: fl
         ({"workers": "dask"}, "workers is 'dask'; expected 'ray', or 'ray:4' for at most four of them"),
         ({"workers": "ray:0"}, "workers is 'ray:0'; expected 'ray'"),
         ({"workers": "ray", "gpus_per_worker": 1.5}, "expected a fraction of a GPU, or a whole number"),
-        ({"gpus_per_worker": 0.5}, "belongs to --workers"),
+        ({"gpus_per_worker": 0.5}, "belongs to `workers=`"),
         ({"workers": "ray", "gpus_per_worker": 2}, "is 2, and `device='auto'` uses one GPU; add `device='map'`"),
     ],
 )
