@@ -256,7 +256,9 @@ def wishes(state: Fishery) -> list[Message]:
 
 
 def game_of(state: Discussion) -> Game:
-    """Return the game in the state."""
+    """Return the game in the state; a UsageError if a client wrote a state without one."""
+    if "game" not in state:
+        raise UsageError("the state has no 'game', which 'opening' wrote; resume from an earlier step")
     return Game.model_validate(state["game"])
 
 

@@ -271,7 +271,9 @@ def effect(update: Update) -> str:
 
 
 def game_of(state: Discussion) -> Game:
-    """Return the game in the state."""
+    """Return the game in the state; a UsageError if a client wrote a state without one."""
+    if "game" not in state:
+        raise UsageError("the state has no 'game', which 'opening' wrote; resume from an earlier step")
     return Game.model_validate(state["game"])
 
 
