@@ -72,6 +72,13 @@ def test_a_plain_transcript_has_no_cursor_control(run: DiscussionRecord) -> None
     assert printed(run).replace(" \n", "\n") == PLAIN
 
 
+@pytest.mark.parametrize(
+    ("source", "name"), [("model", "agent_1"), ("expert", "agent_1 (expert)"), ("hosted", "agent_1 (hosted model)")]
+)
+def test_a_speaker_that_is_no_local_model_is_marked(source: str, name: str) -> None:
+    assert describe.speaker(Message("agent_1", 0, "answer", "29", source=source)) == name
+
+
 def test_text_of_a_model_is_neither_markup_nor_control(tmp_path: Path) -> None:
     run = held({"agent_1": [NASTY] * 9}, tmp_path, rounds=1)
 
