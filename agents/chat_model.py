@@ -1,8 +1,8 @@
 """Replies of any chat model through LangChain, so that callbacks, streams, caches and tracing see the call.
 
-Hosted models read words, parameters that their servers refuse are left out, and those that think get room for it. A
-local model takes this way where somebody listens to LangChain's calls, or a caller's own class, cache or rate limiter
-stands between.
+Hosted models read words. Parameters that their servers refuse are left out, and models that think get extra room for
+their thoughts. A local model is called this way if a callback listens to LangChain's calls, or if the caller has
+wrapped it in a class, a cache or a rate limiter.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ async def _replied(
     store: PayloadStore | None,
     markers: Own = None,
 ) -> Message:
-    """Return the reply to one call, which is made again without what the server refuses."""
+    """Return the reply to one call; if the server refuses parameters, call again without them."""
     notes: list[str] = []
     while True:
         sender, sent = refused.sent(model, options)

@@ -250,7 +250,7 @@ def _among(reason: str, known: Set[str]) -> bool:
 def until(text: str, stop: Iterable[str], prefill: str = "") -> str | None:
     """Return a text behind its prefill up to the first of the strings that end it; None if it has none of them.
 
-    Empty lines before the first word end nothing, and are left out.
+    Empty lines before the first word do not end the text, and are left out.
     """
     text = EMPTY_LINES.sub("", EMPTY_LINES.sub("", text).removeprefix(prefill))
     start = len(text) - len(text.lstrip())
@@ -288,7 +288,7 @@ def is_count(number: Untyped) -> bool:
 def said(reply: AIMessage, markers: Own = None) -> Said:
     """Return the thoughts and the text of a reply, local or hosted.
 
-    Thoughts of a server stand in a field of their own, in content blocks, or between markers in the text.
+    A server returns thoughts in a separate field, in content blocks, or between markers in the text.
     """
     fields = [reply.additional_kwargs.get(name) for name in (REASONING, "reasoning", "reasoning_details")]
     blocks = reply.content if isinstance(reply.content, list) else []

@@ -134,7 +134,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
     def bind_tools(
         self, tools: Sequence[Any], *, tool_choice: Untyped = None, **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return this model with tools, of which a reply calls one at most: see `structured`."""
+        """Return this model with tools; a reply calls at most one (see `structured`)."""
         return bound(self, tools, tool_choice, kwargs)
 
     def get_token_ids(self, text: str) -> list[int]:
@@ -144,7 +144,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
         return list(self.loaded.chat.ids(text, plain=True))
 
     def get_num_tokens_from_messages(self, messages: list[BaseMessage], tools: Sequence[Any] | None = None) -> int:
-        """Return the number of positions of a prompt: its chat as the template writes it, and what it hears."""
+        """Return the number of positions of a prompt: its chat as rendered by the template, and the heard messages."""
         offered = [convert_to_openai_tool(tool) for tool in tools or ()]
         ask = self.to_ask(messages, tools=offered, tool_choice="none")
         return self.request(ask, self.encode(ask)).length

@@ -134,7 +134,7 @@ def noted(reply: AIMessage, notes: Sequence[str], markers: Own = None) -> AIMess
 
 
 def note_model(model: BaseChatModel, error: Exception) -> None:
-    """Add a note with the hosted model's name to an exception, and take secrets out of what its server said.
+    """Add a note with the hosted model's name to an exception, and remove secrets from its server's message.
 
     LangChain reports most exceptions to callbacks, but not all.
     """
@@ -204,7 +204,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def _body(error: BaseException) -> Mapping[str, Untyped]:
-    """Return what a server's body says about an error, in OpenAI's format; empty if it says nothing in it."""
+    """Return the error in a server's body, in OpenAI's format; empty if the body has none."""
     body = getattr(error, "body", None) or next(iter(error.args), None)
     body = body.get("error", body) if isinstance(body, Mapping) else None
     return body if isinstance(body, Mapping) else {}

@@ -1,7 +1,7 @@
-"""Thoughts of hosted models: their switch, their room beside a call's limit, and their place in streams.
+"""Thoughts of hosted models: their switch, their room in addition to a call's limit, and their place in streams.
 
-Servers count thoughts against the limit of a reply, and our limits are those of the text. So a model that thinks gets
-room on top, from its first sign of thoughts on.
+Servers count thoughts against the limit of a reply, but our limits apply to the text alone. So a model gets extra room
+as soon as it shows a sign of thoughts.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def switch(model: BaseChatModel, wish: bool | int) -> dict[str, Keywords] | None
 
 
 def _body(model: BaseChatModel, *, on: bool, effort: str) -> dict[str, Keywords] | None:
-    """Return what switches thoughts in a request to a server of OpenAI's format; None for OpenAI's own server."""
+    """Return the fields that switch thoughts on a server of OpenAI's format; None for OpenAI's own server."""
     provider = model._get_ls_params().get("ls_provider")
     address = str(getattr(getattr(model, "root_client", None), "base_url", ""))
     if "extra_body" not in type(model).model_fields or provider not in ("openai", "deepseek"):
@@ -100,7 +100,7 @@ def check_switch(model: BaseChatModel, wish: bool | int | None, name: str) -> Ba
     """Return the model if the setting `thinking` reaches it.
 
     Raises:
-        UsageError: its class has no switch for thoughts, or its profile says that it has none or always some.
+        UsageError: its class has no switch for thoughts, or its profile says that it never thinks or always does.
     """
     if wish is None or switch(model, wish) is not None:
         return model
@@ -133,7 +133,7 @@ def limited(
 
 
 def with_parts(config: RunnableConfig, own: Own, opened: bool) -> RunnableConfig:
-    """Return a call's config whose streams show thoughts that stand in the text as thoughts.
+    """Return a call's config; its streams show thoughts within the text as thoughts.
 
     LangChain hands a stream's chunks to LangGraph through a callback, whatever the model's class.
     """

@@ -247,7 +247,7 @@ class LocalModel(BaseModel):
         )
 
     async def _think(self, ask: Ask, encoded: EncodedPrompt) -> Thoughts | None:
-        """Return the thoughts before a reply, or what stands in their place; None if nothing does."""
+        """Return the thoughts before a reply, or their replacement; None without either."""
         if self._is_silent(ask):
             return None
         if not ask.thinks or not (most := self.most_thoughts):

@@ -1,4 +1,4 @@
-"""Servers of OpenAI's format: what they send besides OpenAI's own, and how much of it is read."""
+"""Servers of OpenAI's format: the fields they add to OpenAI's own, and a bound on the size of a reply."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ MOST_BODY, MOST_EMPTY = 32_000_000, 1_000_000
 
 
 def extended(model: BaseChatModel) -> BaseChatModel:
-    """Return a model whose replies have bounds and, if its class is of OpenAI's format, all that its server says."""
+    """Return a model with bounds on its replies.
+
+    If its class is of OpenAI's format, replies also keep all fields of the server.
+    """
     kind = type(model)
     for client in (getattr(model, "root_client", None), getattr(model, "root_async_client", None)):
         http = getattr(client, "_client", None)  # of httpx, or of its successor httpx2
@@ -36,7 +39,7 @@ def extended(model: BaseChatModel) -> BaseChatModel:
 
 
 class _KeepsMore:
-    """Keeps what servers of OpenAI's format say besides OpenAI's own, and leaves out a usage that cannot be.
+    """A mixin that keeps the fields that servers add to OpenAI's format, and drops an impossible usage.
 
     OpenAI's own client drops thoughts and streamed refusals, and fails if a usage holds a text (langchain-openai 1.7).
     """
@@ -91,7 +94,7 @@ def _keep(source: Untyped, message: BaseMessage, notes: list[str]) -> None:
 
 
 def _on_reply(response: Any) -> None:
-    """Bound what an HTTP client reads of a reply, and let it ask once where a quota is spent."""
+    """Bound how much of a reply an HTTP client reads, and stop its retries when a quota is spent."""
     _bound(response)
     if response.status_code == 429 and SPENT.search(response.read().decode(errors="replace")):
         response.headers["x-should-retry"] = "false"

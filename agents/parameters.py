@@ -54,12 +54,12 @@ class Refused:
     _lock: Untyped = field(default_factory=Lock, repr=False)
 
     def thinker(self, model: BaseChatModel) -> Thinker:
-        """Return what is known about the thoughts of a model, to read and to change."""
+        """Return the record of a model's thoughts; callers may change it."""
         with self._lock:
             return self.thinkers.setdefault(_key(model), Thinker())
 
     def sent(self, model: BaseChatModel, options: dict[str, Keywords]) -> tuple[BaseChatModel, dict[str, Keywords]]:
-        """Return the model and the options of a call without what its server refused."""
+        """Return the model and the options of a call without the parameters that its server refused."""
         refused = self.by_model.get(_key(model), {}) if self.by_model else {}
         own = _own(model, refused)
         sent = {name: value for name, value in options.items() if name not in refused}
@@ -69,10 +69,10 @@ class Refused:
         return (model.model_copy(update=dict.fromkeys(own)) if own else model), sent
 
     def learn(self, model: BaseChatModel, sent: dict[str, Keywords], error: Exception) -> list[str]:
-        """Remember what an error refuses of a call, and return a note on each parameter that is new to the run.
+        """Remember the parameters that an error refuses, and return a note on each that is new to the run.
 
         Raises:
-            Exception: the error itself, if it refuses nothing of what was sent.
+            Exception: the error itself, if it refuses no parameter of the call.
         """
         found = refused_in(error, [*sent, *_own(model, OF_SERVERS)])
         if not found:
@@ -121,7 +121,7 @@ def _own(model: BaseChatModel, names: Iterable[str]) -> dict[str, Keywords]:
 
 
 def _key(model: BaseChatModel) -> str:
-    """Return what tells a model and its server apart from others."""
+    """Return a key that identifies a model and its server."""
     about = model._get_ls_params()
     servers = (getattr(model, name, None) for name in ("openai_api_base", "base_url", "endpoint"))
     server = next(filter(None, servers), "")

@@ -95,7 +95,7 @@ class ScriptedChatModel(BaseChatModel):
         return result(AIMessage(content=text))
 
     async def reply(self, ask: Ask, grew: Grew | None = None) -> Message:
-        """Return the next reply of the agent's queue as a message for the board; it comes whole."""
+        """Return the next reply of the agent's queue as a message for the board; it is not streamed in pieces."""
         text = self._recorded_reply(ask.place._asdict(), ask.turns, local_options(ask))
         return from_langchain(AIMessage(content=text), ask)
 

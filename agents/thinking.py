@@ -1,7 +1,7 @@
 """The thoughts of a local model before its reply.
 
-They are a request of their own, in tokens under every protocol; the reply is requested behind their block. So a
-payload has the positions of the text alone, and forms, prefills and the maximum length begin behind the thoughts.
+Thoughts are requested separately, as tokens under every protocol; the reply is requested after their block. So a
+payload has only the positions of the text, and forms, prefills and the maximum length apply after the thoughts.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def request_for(
 
 
 def thoughts_of(reply: Reply, loaded: LoadedModel, protocol: Protocol) -> Thoughts:
-    """Return the thoughts with their closing marker, which is forced where the model did not write it.
+    """Return the thoughts with their closing marker; the marker is forced if the model did not write it.
 
-    `protocol` records a payload of them.
+    `protocol` records their payload.
     """
     block = loaded.chat.block
     assert block is not None, "the model thinks"
@@ -89,7 +89,7 @@ def thoughts_of(reply: Reply, loaded: LoadedModel, protocol: Protocol) -> Though
 
 
 def reply_behind(request: Request, loaded: LoadedModel) -> Request:
-    """Return the request for a reply that has no markers of thoughts, and ends where the family's texts end."""
+    """Return the request for a reply without markers of thoughts; it ends at the family's end tokens of texts."""
     block = loaded.chat.block
     if block is None:
         return request

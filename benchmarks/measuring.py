@@ -59,7 +59,7 @@ class Times:
         return median(other / own for own, other in zip(self.seconds[name], self.seconds[against], strict=True))
 
     def beyond(self, first: str) -> Times:
-        """Return each rival's times minus those of the run with the suffix `first`, which covers only its beginning."""
+        """Return each rival's times minus those of its run with the suffix `first`, which covers only the beginning."""
         names = [name for name in self.seconds if name + first in self.seconds]
         pairs = {name: zip(self.seconds[name], self.seconds[name + first], strict=True) for name in names}
         return Times({name: [whole - begin for whole, begin in each] for name, each in pairs.items()})

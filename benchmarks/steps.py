@@ -1,8 +1,8 @@
-"""A decoding step: the host's share of it, and that of the model itself beside `transformers.generate`.
+"""A decoding step: the host's share of its time, and the model's share compared with `transformers.generate`.
 
-The host's share is all but the forward pass, which costs nothing there. On a GPU this time is spent one after another
-with the device, or hidden behind it; the device's own work on the logits (drawing, means, statistics) is in these
-figures too, on a CPU and with few tokens. Of the model's step: time and bandwidth.
+The host's share is measured with a forward pass that costs nothing. On a GPU this time is added to the device's, or
+hidden behind it. These figures include the device's work on the logits (drawing, means, statistics), measured on a CPU
+with few tokens. For the model's step, time and bandwidth are measured.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FORM = Form.of_object("reasoning", "answer")
 
 
 class Free(Network):
-    """A network whose passes cost nothing: they return random logits and states that were made before."""
+    """A network whose passes cost nothing: they return random logits and states made in advance."""
 
     def prepare(self, rows: int, tokenizer: PreTrainedTokenizerBase) -> None:
         """Draw the logits and states of a few passes; no token has a quote, so that no text in JSON ends."""
@@ -68,7 +68,7 @@ class Free(Network):
 
 @dataclass(frozen=True)
 class Case:
-    """A protocol, and what is asked for besides its replies."""
+    """A protocol, and the records requested besides its replies."""
 
     protocol: Protocol
     temperature: float = 0.0
@@ -80,7 +80,7 @@ class Case:
 
 
 def cases(loaded: LoadedModel) -> dict[str, Case]:
-    """Return what is measured, by name."""
+    """Return the measured cases by name."""
     nl, cipher, states = create("nl"), create("cipher"), sde(loaded)
     plain = {
         "`nl`": Case(nl),
@@ -164,7 +164,7 @@ def tables(options: Options) -> Iterator[Table]:
 
 
 def rivals(options: Options) -> Iterator[Table]:
-    """Yield steps beside those of `transformers.generate`, whose static cache is compiled for a minute or more."""
+    """Yield our steps and those of `transformers.generate`; compiling its static cache takes a minute or more."""
     for prompt in PROMPTS:
         for n in reversed((options.batches or options.some(*LARGE_ROWS))[:2]):
             yield _theirs(options.loaded, options.most(prompt, 8), n, options.most(LARGE_STEPS, 2))
@@ -196,7 +196,7 @@ def _step(loaded: LoadedModel, case: Case, rows: int, steps: int, prompt: int = 
 
 
 def _bytes(loaded: LoadedModel, prompt: int, rows: int) -> float:
-    """Return what a step must read: weights but the rows of other tokens, and the keys and values so far."""
+    """Return the bytes that a step reads: weights without rows of other tokens, and keys and values so far."""
     own: Untyped = loaded.network.embedding.weight
     tied = own is getattr(loaded.network.head, "weight", None)
     weights: int = sum(each.nbytes for each in loaded.model.parameters()) - (0 if tied else own.nbytes)

@@ -3,10 +3,10 @@
 The board has each message at its place, in order of time. Writing an equal message again has no effect, so replays and
 retries are harmless; a different text at the same place is an error. Messages are never removed: those that a reset
 withdrew stay for the record, and readers use the current epoch (`nodes.state.current_messages`). Checkpoints store
-plain JSON; messages may come as JSON.
+plain JSON; messages may also be written as JSON.
 
-A value that can be removed lets a thread take one question after another: what the next question lacks is not kept from
-the last one.
+Removable values let a thread take one question after another: a value that the next question lacks is not kept from the
+last one.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class BridgedTable(Table):
     """For each token id of a speaker, the hearer's row and a 1, or zeros if the token is not shared: (V, E + 1)."""
 
     def __init__(self, rows: torch.Tensor, key: str) -> None:
-        """Create the table; `key` identifies both vocabularies, which a digest of a few values would not."""
+        """Create the table; `key` identifies both vocabularies (a digest of a few values would not)."""
         super().__init__(rows)
         vars(self)["key"] = key
 

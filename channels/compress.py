@@ -5,7 +5,7 @@ A tensor NAME (..., n, H), `states` or `rows.KEY`, is replaced by
     kept (k,)              the tokens whose vectors are carried; all others are read as words
     NAME.scale (..., k)    the scale of NAME in int8: a row is q * scale, off by at most scale / 2
 
-each only if requested. Payloads decode them when read: `Payload.states`, `Payload.rows`.
+Each replacement is optional. Payloads decode them when read: `Payload.states`, `Payload.rows`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Tensors = Mapping[str, "torch.Tensor"]
 
 
 def compressed(carried: Tensors, entropy: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:
-    """Return the tensors to store instead of the carried ones; `entropy` (n,) determines the uncertain tokens."""
+    """Return the compressed tensors to store; `entropy` (n,) selects the most uncertain tokens."""
     import torch
 
     tensors = dict(carried)
@@ -69,7 +69,7 @@ def vectors(tensors: Tensors, name: str) -> torch.Tensor | None:
 
 
 def placed(vectors: torch.Tensor, tensors: Tensors, around: torch.Tensor | None = None) -> torch.Tensor:
-    """Return (..., n, H): the vectors of kept tokens at their places, and `around` (n, H), or zeros, elsewhere."""
+    """Return (..., n, H): the vectors of kept tokens at their places, and `around` (n, H) or zeros elsewhere."""
     if KEPT not in tensors:
         return vectors
     shape = (*vectors.shape[:-2], len(tensors["ids"]), vectors.shape[-1])

@@ -1,9 +1,11 @@
 """The protocols kv and thoughts: an agent hands over the keys and values of what it read, thought or wrote.
 
-kv (KVComm, arXiv 2510.03346): the sender reads its prompt; its keys and values stand before the receiver's prompt. The
-importance of a layer is the attention from one calibration question to the text before it, here in the sender's model,
-mixed with a Gaussian over the depth.
-thoughts (LatentMAS, arXiv 2511.20639): the sender also makes latent steps, in which a state becomes the next input.
+kv (KVComm, arXiv 2510.03346): the sender reads its prompt; its keys and values are put before the receiver's prompt.
+The importance of a layer is the attention from one calibration question to the text before it, mixed with a Gaussian
+over the depth. It is measured in the sender's model.
+
+thoughts (LatentMAS, arXiv 2511.20639): the sender also takes latent steps. In a latent step a state becomes the next
+input.
 """
 
 from __future__ import annotations
@@ -122,7 +124,7 @@ class KV(Protocol):
         return told
 
     def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
-        """Return the request for a reply, whose keys and values are recorded."""
+        """Return the request for a reply; it also records keys and values."""
         self._check_positions(loaded)
         return super().make_request(plain, loaded, hearers)
 
@@ -152,7 +154,7 @@ class KV(Protocol):
         return self._encode(reference, payload, loaded, in_words(reference.body, loaded))
 
     def encode_before(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Cached | None:
-        """Return the keys and values that stand before the whole prompt; None if they stand in place of words."""
+        """Return the keys and values to put before the whole prompt; None if they replace the words."""
         if self._quotes(payload) or not self.carries(reference, payload, loaded):
             return None
         piece = self._piece(payload, loaded, [*range(payload.positions or 0)])
@@ -168,7 +170,7 @@ class KV(Protocol):
         return self._piece(payload, loaded, [i % n for i in at] if n else []), ()  # a donor may be shorter
 
     def _quotes(self, payload: Payload) -> bool:
-        """Return True if keys and values stand in place of the message's words, which must be among them."""
+        """Return True if keys and values replace the message's words; they must then include the words' positions."""
         return self.options.place == "quoted" and (not len(payload) or NAMES["words"] in payload.label.origin)
 
     def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
@@ -247,7 +249,7 @@ class Thoughts(KV):
     thinks: ClassVar[bool] = True
 
     def check_options(self) -> None:
-        """Refuse what kv refuses, and options without effect."""
+        """Refuse the options that kv refuses, and options without effect."""
         super().check_options()
         options = self.options
         if options.realign and not options.latent_steps:
@@ -293,7 +295,7 @@ def _named(origins: Sequence[Origin]) -> str:
 
 
 def _joined(layers: Sequence[Sequence[_Part]], nothing: torch.Tensor) -> Cached:
-    """Return a piece whose layers have several parts, one after another, or none; the first layer has the most.
+    """Return a piece that joins each layer's parts; a layer may have several or none, the first has the most.
 
     The keys keep their rotations, as in KVComm's published code.
     """

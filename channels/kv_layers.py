@@ -1,4 +1,4 @@
-"""Which layers kv hands over, and for which layers they stand in a reader of another depth (KVComm)."""
+"""The layers that kv hands over, and the corresponding layers of a reader of another depth (KVComm)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def layer_of(layer: int, speaker: int, hearer: int) -> int:
 
 
 def meeting(speaker: int, hearer: int) -> list[list[int]]:
-    """Return the speaker's layers whose place is each layer of the hearer, from their numbers of layers."""
+    """Return for each layer of the hearer the speaker's corresponding layers; the arguments are numbers of layers."""
     return [[a for a in range(speaker) if layer_of(a, speaker, hearer) == b] for b in range(hearer)]
 
 

@@ -128,12 +128,12 @@ class Message:
 
     @property
     def whole_text(self) -> str:
-        """The full text of a whole reply, which readers parse; empty for one that was cut, which states nothing."""
+        """The full text of a complete reply, for readers to parse; empty for a reply that was cut."""
         return "" if self.cut else self.full_text
 
     @property
     def latent(self) -> PayloadRef | None:
-        """The payload, or None if there is none or the text was edited: then the message is only its words."""
+        """The payload; None without one, or if the text was edited: then the message is only its words."""
         if self.payload is None or self.payload.text_sha256 != text_digest(self.text):
             return None
         return self.payload
@@ -263,11 +263,11 @@ def latest(messages: Iterable[Message]) -> list[Message]:
 def with_readable_payloads(
     turns: Sequence[Turn], load: Callable[[PayloadRef], object], *, in_words: bool
 ) -> list[Turn]:
-    """Return the turns; a message whose payload cannot be loaded is reduced to its words if `in_words` allows that.
+    """Return the turns; if `in_words` allows it, messages with payloads that cannot be loaded become words.
 
     Raises:
         PayloadError: a payload cannot be loaded; names the message, the payload, and the option that allows words, or
-            says that there are none.
+            says that the message has no words.
     """
 
     def part_of(part: Part) -> Part:

@@ -32,7 +32,7 @@ FROM_A_RUN = ("shuffled", "noise_cov")
 
 @dataclass(frozen=True)
 class Compat:
-    """Choices where the papers, whose choices are the defaults, and their published code differ.
+    """Choices between the papers and their published code where these differ; defaults follow the papers.
 
     docs/protocols/index.md has the table.
     """
@@ -209,7 +209,7 @@ class StateOptions(LayerOptions):
 
 
 class CacheOptions(LayerOptions):
-    """Options of `kv` and `thoughts`: which keys and values are handed over, and where they stand."""
+    """Options of `kv` and `thoughts`: the keys and values that are handed over, and their positions."""
 
     carry: Carry | None = Field(
         default=None,

@@ -1,7 +1,7 @@
 """Payloads of messages: tensors, and one JSON line that describes them.
 
-On disk a payload is a safetensors file whose only metadata key has canonical JSON (several keys
-would be written in random order, and equal payloads would differ). Tensors by name:
+On disk a payload is a safetensors file with one metadata key, which has canonical JSON (several keys would be written
+in random order, and equal payloads would differ). Tensors by name:
 
     ids (n,), spans (n, 2)                      tokens as generated; character spans of the text
     logprob, entropy, varentropy, kurtosis (n,)  see models.sampling.statistics; natural logs
@@ -97,7 +97,7 @@ class Payload:
 
     @property
     def positions(self) -> int | None:
-        """Number of positions whose keys and values, or whose state, it carries; None if these are its tokens."""
+        """Number of positions with keys and values or a state in the payload; None if the positions are its tokens."""
         if "state" in self.tensors:
             return 1
         return len(self.tensors["at"]) if "at" in self.tensors else None
@@ -239,10 +239,10 @@ def entropies(data: bytes) -> list[tuple[Span, float]]:
 
 
 def degeneration(payload: Payload) -> tuple[str, ...]:
-    """Return the signs that a message is no longer language, in words: it repeats itself, or it is unlikely.
+    """Describe the signs that a message is no longer language: it repeats itself, or it is unlikely.
 
-    A log-probability below the negative entropy is not a sign: the nearest token of a mean is close to the most likely
-    one, so CIPHER's noise lies above it, as greedy words do.
+    A log-probability below the negative entropy is not a sign. The nearest token of a mean is close to the most likely
+    one, so the log-probabilities of CIPHER's noise are above it, like those of greedy words.
     """
     found = {
         "repeats itself": repeated(payload.ids) >= REPEATED,
@@ -264,8 +264,8 @@ def repeated(ids: Sequence[int]) -> float:
 def surprise(payload: Payload) -> float:
     """Return the largest mean over 16 consecutive tokens, in nats per token; 0 below 16 tokens.
 
-    The mean is that of the tokens' surprise or of the entropy, whichever is larger: a mean embedding carries the whole
-    distribution, however likely the token that represents it.
+    The tokens' surprise and their entropy each have such means, and the largest of all counts: a mean embedding carries
+    the whole distribution, even if the token that represents it is likely.
     """
     if len(payload) < WINDOW:
         return 0.0

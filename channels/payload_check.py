@@ -45,7 +45,7 @@ Tensors = Mapping[str, "torch.Tensor"]
 def check(tensors: Tensors, layers: Sequence[int], characters: int) -> None:
     """Refuse tensors that do not fit one another, the layers listed, or a text of so many characters.
 
-    Tensors of other names belong to other packages' protocols, and are checked for NaN alone.
+    Tensors with other names belong to other packages' protocols, and are only checked for NaN.
 
     Raises:
         PayloadError: the payload is damaged; the message names the first tensor that does not fit.
@@ -55,10 +55,10 @@ def check(tensors: Tensors, layers: Sequence[int], characters: int) -> None:
 
 
 def check_for(tensors: Tensors, layers: Sequence[int], *, loaded: LoadedModel, same: bool, shared: bool) -> None:
-    """Refuse tensors that do not fit the reading model; `same`: it has the speaker's weights, `shared`: its tokens.
+    """Refuse tensors that do not fit the reader; `same`: it has the speaker's weights, `shared`: the speaker's tokens.
 
     Raises:
-        PayloadError: the payload is not what its label says.
+        PayloadError: the payload contradicts its label.
     """
     for wrong in _unfit(tensors, layers, loaded, same, shared):
         raise PayloadError(f"payload does not fit {loaded.name!r}, which its label names: {wrong}; run again")

@@ -132,7 +132,7 @@ def _at_norm(drawn: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
 
 
 def _where_kept(payload: Payload, vectors: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """Return the other vectors (..., n, H), except at tokens that are heard as words, which keep their own."""
+    """Return the other vectors (..., n, H); tokens that are heard as words keep their own vectors."""
     if payload.carrying is None:
         return vectors
     whole = own.clone()

@@ -1,4 +1,4 @@
-"""The base class of protocols: how a message enters a prompt, how a reply is requested, and what is recorded of it.
+"""The base class of protocols: how a message enters a prompt, and how a reply is requested and recorded.
 
 A judge or a secretary reads by one protocol and replies in words: `cipher.encode_prompt`, then `nl.make_request`.
 """
@@ -72,9 +72,9 @@ class Prompt:
         return replace(self, pieces=(*self.pieces, Ids(ids, "block")), edits=self.placed()) if ids else self
 
     def with_front(self, piece: Cached, place: Place, *, every_first: bool = True) -> Prompt:
-        """Return the prompt with a message's keys and values before it, after those of others; none is added twice.
+        """Return the prompt with a message's keys and values before it, after earlier ones; each message counts once.
 
-        Unless `every_first`, layers left out have the first position of the first piece alone.
+        Unless `every_first`, omitted layers have only the first position of the first piece.
         """
         if not len(piece) or place in self.handed:
             return self
@@ -84,7 +84,7 @@ class Prompt:
         return Prompt(pieces, tuple(moved), handed)
 
     def placed(self) -> tuple[Edit, ...]:
-        """Return the edits with their positions, those of the last position included."""
+        """Return the edits with their positions, including edits at the last position."""
         last = sum(map(len, self.pieces)) - 1
         return tuple(edit if edit.at != LAST else replace(edit, at=last) for edit in self.edits)
 
@@ -220,7 +220,7 @@ class Protocol:
         return None  # any two models can exchange words
 
     def _check_weights(self, speaker: LoadedModel, hearer: LoadedModel, *, fits: bool = True) -> bool:
-        """Return True if the weights differ: refused unless `allow_other_weights` is set, and what is carried fits."""
+        """Return True if the weights differ; refuse this unless `allow_other_weights` is set and the payload fits."""
         if speaker.weights_key == hearer.weights_key:
             return False
         if not (fits and getattr(self.options, "allow_other_weights", True)):
@@ -309,11 +309,11 @@ class Protocol:
         return in_words(reference.body, loaded), ()
 
     def encode_before(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Cached | None:
-        """Return keys and values of a message that stand before the whole prompt; None if there are none."""
+        """Return a message's keys and values to put before the whole prompt; None without any."""
         return None
 
     def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
-        """Return True if a message is read with what its payload carries: another's, and new to the reader or all."""
+        """Return True if a message is read with its payload: it is another agent's, and the latest or all are used."""
         wanted = not reference.own and (reference.latest or getattr(self.options, "inject", "all") == "all")
         same = payload.label.weights == loaded.weights_key or getattr(self.options, "allow_other_weights", True)
         return wanted and same and payload.label.protocol == self.name
@@ -333,7 +333,7 @@ class Protocol:
         return ()
 
     def _origin(self, reply: Reply) -> str:
-        """Return what keys, values or a state belong to; empty for the words of the message."""
+        """Return the text that keys, values or a state belong to; empty for the words of the message."""
         return ""
 
     def _with_reference(self, prompt: Prompt, reference: MessageRef, loaded: LoadedModel, load: Load) -> Prompt:

@@ -156,7 +156,7 @@ class Graft(Protocol):
 
 
 def _check_states(name: str, loaded: LoadedModel) -> None:
-    """Refuse a model whose layers have several states at each position."""
+    """Refuse a model with several states at each position of a layer."""
     if (found := streams(loaded.model)) > 1:
         raise ProtocolError(
             f"{name} reads and changes one state at each position, but the layers of {loaded.name!r} return {found}",

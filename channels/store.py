@@ -111,7 +111,7 @@ class PayloadRef:
 
     @classmethod
     def of(cls, payload: Payload, data: bytes) -> PayloadRef:
-        """Return the reference of a payload whose file is `data`."""
+        """Return the reference of a payload; `data` is its file."""
         carried = payload.carried
         return cls(
             protocol=payload.label.protocol,
