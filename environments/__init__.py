@@ -1,4 +1,4 @@
-"""Worlds in which agents act: pure rules, without models or LangGraph. Here: splits and names of games, replies."""
+"""Worlds in which agents act: pure rules, without models or LangGraph. This file: splits, names of games, replies."""
 
 from __future__ import annotations
 

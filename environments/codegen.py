@@ -41,7 +41,7 @@ PARSING = threading.Lock()
 
 
 def code_form(judges: int = 0) -> Form:
-    """Return the form of a Python block after free reasoning; for coders that score `judges`, only that of the scores.
+    """Return the form of a Python block after free reasoning; coders that score `judges` get the form of scores only.
 
     Only one part of a reply can have a form, and monitors read the scores.
     """
@@ -62,9 +62,9 @@ class Program(NamedTuple):
 def program(message: Message, problem: str, name: str = "") -> Program | None:
     """Return the only program of a coder's reply that defines the problem's function; None without one.
 
-    It is an own block of Python, or the whole reply if that has none. Blocks that show its use do not define the
-    function. An indented text that does not, either, is the function's body and is appended to the problem. A function
-    that does nothing is no program, and neither is one in a reply that was cut.
+    The program is one block of Python, or the whole reply if it has no block. Blocks that show the function's use do
+    not define it. An indented text without a definition is the function's body, and is appended to the problem. A
+    function that does nothing does not count, nor does a program in a reply that was cut.
     """
     text = "" if message.cut else message.text
     fenced = FENCE.search(text) is not None
@@ -204,7 +204,8 @@ def scores(message: Message, judges: int) -> list[int] | None:
 def ranks(message: Message, solutions: int) -> tuple[int, int] | None:
     """Return the best two solutions, best first, 0-based (`[i, j]` in the reply is 1-based); None if there are none.
 
-    Pairs after "Best:" count before others; two that differ are none. The caller falls back on a random pair.
+    Pairs after "Best:" take precedence over others; two different pairs give None. The caller falls back on a random
+    pair.
     """
     text = message.whole_text
     pairs = set(BEST.findall(text) or RANKS.findall(text))

@@ -32,8 +32,8 @@ def shown(seen: dict[str, object]) -> str:
 def tried(solution: str, test: str) -> tuple[bool, str]:
     """Return True if a solution passes a test, else False and the value or error instead.
 
-    The test is compiled first, so that no file or library that the solution changes can change it. It runs with the
-    solution's names, as the data sets have it: a solution may define what the test calls, such as `abs`.
+    The test is compiled first, so the solution cannot change it by changing a file or a library. It runs with the
+    solution's names, as in the data sets: a solution may define a name that the test calls, such as `abs`.
     """
     seen: dict[str, object] = {}
     run = exec  # a solution may replace the builtin

@@ -177,7 +177,7 @@ def review_lines(reviews: list[Review], tests: list[str]) -> list[str]:
 
 
 def uncontained(backend: str | None, run: Runner, *, unsafe: bool) -> list[str]:
-    """Return a note, before anything runs, on what the sandbox does not contain.
+    """Return a note, before anything runs, on the dangers that the sandbox does not contain.
 
     Raises:
         UsageError: no sandbox is set, or it is not available.

@@ -2,7 +2,7 @@
 
 Pure rules after the authors' wikienv.py: an action and a state give an observation and the next state, which is plain
 JSON. A text without an action is a `Malformed`, and uses up the step. The authors' action `think[...]` does not exist
-here: each step starts with its thought. A library has the pages, whose sentences are found by name.
+here: each step starts with its thought. A library finds pages by name, in sentences.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Pages:
     """Pages by title and alias, ignoring case, accents, quotes and spacing."""
 
     def __init__(self, pages: Iterable[Page], aliases: Mapping[str, str] | None = None) -> None:
-        """Index pages, of which the first with a title counts; `aliases` maps other names to titles."""
+        """Index pages by title, the first page of each; `aliases` maps other names to titles."""
         self._pages: dict[str, Page] = {}
         for page in pages:
             self._pages.setdefault(key(page.title), page)

@@ -109,7 +109,7 @@ def why_not(backend: str) -> str:
 
 
 def described() -> list[tuple[str, str]]:
-    """Return for each backend its name, and what it does or why this machine lacks it."""
+    """Return for each backend its name, and a description or the reason why this machine lacks it."""
     does = {
         "bwrap": "no network, read-only files, own processes and users (bubblewrap)",
         "podman": "a container without network",
@@ -188,7 +188,7 @@ def _outcome(process: subprocess.Popen[bytes], limits: Limits, kind: str, user: 
 
 
 def _read(pipes: list[int], texts: dict[int, bytearray], most: int, seconds: float) -> str:
-    """Read what the pipes have within a time; return "output" if that is too much."""
+    """Read the data in the pipes within a time; return "output" if there is too much."""
     for pipe in select.select(pipes, [], [], seconds)[0]:
         if not (data := os.read(pipe, 65536)):
             pipes.remove(pipe)

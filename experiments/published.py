@@ -1,4 +1,4 @@
-"""Figures that a paper prints beside ours, with the difference of two independent samples and its power.
+"""A paper's printed figures next to ours, with the difference of two independent samples and its power.
 
 A share is treated as right or wrong answers to its questions, each asked once. Repeated discussions of a question add
 information, but papers do not print how much, so the interval errs on the wide side. If a paper prints an error, the
@@ -35,7 +35,7 @@ class Gap:
 
     @property
     def words(self) -> str:
-        """Return the difference in words, or the one that would have shown."""
+        """Return the difference in words, or the smallest difference that would have been detected."""
         interval = f"{figure(self.value)} ({figure(self.low)} to {figure(self.high)})"
         if self.low > 0 or self.high < 0:
             return f"differs by {interval}"
@@ -168,8 +168,8 @@ COMPARABLE, WRITTEN = "comparable_score", "tokens_out"
 def observed(metric: str, row: str, runs: Mapping[str, Run]) -> Iterator[tuple[str, float]]:
     """Yield the question and the value of each discussion of a row that the metric applies to.
 
-    A metric is "score", "tokens_out", "ROUGE-L recall", a measure, or such as "agent_1 in round 2" and "score over
-    none". Scores are those of verdicts: a failure that the scheme or protocol can cause counts as wrong.
+    A metric is "score", "tokens_out", "ROUGE-L recall", a measure, or a phrase such as "agent_1 in round 2" or "score
+    over none". Scores are counted as for verdicts: a failure that the scheme or protocol can cause counts as wrong.
     """
     if (run := runs.get(row)) is None:
         return

@@ -57,10 +57,10 @@ def expanded(content: Content) -> Content:
 
 
 def with_settings(content: Content, settings: Content) -> Content:
-    """Return the content of a file with these settings for all rows, and in place of what rows, points and `where` set.
+    """Return the content of a file with these settings for all rows; they replace settings of rows, points and `where`.
 
-    A protocol's option is set for all rows only if no row sets it: rows under other protocols do not have it. A name
-    that is no setting is left to `expanded`, which refuses it.
+    A protocol's option is set for all rows only if no row sets it: rows under other protocols do not have it.
+    `expanded` refuses unknown names later.
     """
     given, replaced = {plain(name): value for name, value in settings.items()}, set[str]()
 
@@ -91,7 +91,7 @@ def run_name(row: str, point: str) -> str:
 
 
 def choose(noun: str, names: str | Collection[str], known: Collection[str]) -> list[str]:
-    """Return those of `known` that are named or match a pattern (`*.facts4`), in their order; all if `names` is empty.
+    """Return the `known` names that match `names` or their patterns (`*.facts4`), in order; all if `names` is empty.
 
     Raises:
         UsageError: a name or pattern selects none.
@@ -114,7 +114,7 @@ def plain(name: object) -> str:
 
 
 def _mapping(content: JSONValue, key: str, example: str, *, names: bool = False) -> JSON:
-    """Return the lines under a key, with settings in plain form unless they are `names`; {} if there are none."""
+    """Return the lines under a key, {} without any; settings are in plain form unless they are `names`."""
     if not isinstance(content or {}, Mapping):
         raise UsageError(f"{key} are {content!r}; expected lines like {example!r}")
     return {str(name) if names else plain(name): value for name, value in (content or {}).items()}

@@ -1,9 +1,9 @@
-"""Rows: what an experiment, a baseline or a search runs. Each row is one run: a scheme, settings, questions and seeds.
+"""Rows of an experiment, a baseline or a search. Each row is one run: a scheme, settings, questions and seeds.
 
 A row may be self-consistency with as many samples as cost the same as another row. The budget is the recorded cost of
-that row's run. A pilot, a row of its own in `ROW/pilot`, measures once what samples cost: see docs/howto/scores.md.
-A run of another scheme cannot tell, as its prompts differ. By the first turns of MAD (bundled model) 4 samples would
-cost as much as a discussion; the pilot found 11.
+that row's run. A pilot, a separate row in `ROW/pilot`, measures the cost of samples once: see docs/howto/scores.md. A
+run of another scheme does not show that cost, because its prompts differ. By the first turns of MAD (bundled model) 4
+samples would cost as much as a discussion; the pilot found 11.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def prepare(experiment: Experiment, name: str) -> Row:
 
 
 def _read_source(source: Source, settings: Settings, seeds: list[int]) -> tuple[list[Question], str | None]:
-    """Return the questions of one source, and a phrase that says where they come from."""
+    """Return the questions of one source, and a phrase that names it."""
     options = source.model_dump(exclude_defaults=True, exclude={"file", "dataset", "hub", "printed"})
     if source.option is not None:
         options["questions"] = source.option
@@ -135,7 +135,7 @@ def baselines(name: str, run: Run, by: Currency) -> list[Row]:
 
 
 def baseline_settings(run: Run, kind: type[Settings]) -> Settings:
-    """Return the settings of a run that another scheme has too, reduced to one agent.
+    """Return those settings of a run that another scheme also has, reduced to one agent.
 
     The temperature is left to the model if the protocol averages embeddings, or if samples at 0 would all be equal.
 
@@ -187,7 +187,7 @@ def unknown_cost(name: str, run: Run | None) -> str:
 
 
 def waits_for(row: Row, runs: Mapping[str, Run]) -> str:
-    """Return the name of the run whose cost a row needs and that is not known yet; "" if it can run."""
+    """Return the name of the unfinished run whose cost a row needs; "" if the row can run."""
     if row.matched is None or _saved_budget(row, runs):
         return ""
     needed = [row.matched.row] if row.name.endswith(PILOT) else [row.matched.row, row.name + PILOT]
@@ -195,7 +195,7 @@ def waits_for(row: Row, runs: Mapping[str, Run]) -> str:
 
 
 def _saved_budget(row: Row, runs: Mapping[str, Run]) -> Budget | None:
-    """Return the budget with which a row, or the row of a pilot, was started, if it is matched to the same run now."""
+    """Return the budget of a saved row, or of the row of a pilot, if it is matched to the same run now."""
     run = runs.get(row.name.removesuffix(PILOT))
     budget = run.manifest.budget if run else None
     if budget is None or Matched(row=budget.row, by=budget.by) != row.matched:

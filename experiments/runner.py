@@ -91,7 +91,7 @@ class RowRunner:
         return run
 
     def check_all(self, rows: Mapping[str, Row], chosen: Collection[str]) -> None:
-        """Check rows before the `chosen` ones run; those whose number of samples is not known yet are checked then.
+        """Check rows before the `chosen` ones run; a row with an unknown number of samples is checked when it runs.
 
         Raises:
             UsageError: a chosen row needs the cost of a run that is not over or failed in part, and does not run.

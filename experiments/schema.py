@@ -1,7 +1,7 @@
 """The format of an experiment file: rows of settings that are all asked the same questions, once or at several points.
 
 docs/howto/experiments.md has an example and all keys. The tables and figures of papers are in `experiments/published`;
-they also have what is printed, and notes (docs/howto/reproduce.md).
+these files also have the printed figures and notes (docs/howto/reproduce.md).
 
 Nothing here imports torch or langgraph.
 """
@@ -106,7 +106,7 @@ class Matched(Keyed):
 
 
 class Point(Keyed):
-    """Questions that each row is asked in a run of its own, and settings of these runs."""
+    """Questions that each row is asked in a separate run, and settings of these runs."""
 
     model_config = ConfigDict(title="a point")
 
@@ -178,7 +178,7 @@ def _figure(value: JSONValue) -> JSON:
 
 
 class FileRow(Checked):
-    """One row of the file at one point, with a run of its own."""
+    """One row of the file at one point; each has its own run."""
 
     scheme: str
     name: str
@@ -297,7 +297,7 @@ class Experiment(Keyed):
 
 
 def _check_donor(name: str, row: FileRow, earlier: Mapping[str, FileRow]) -> None:
-    """Check that a probe comes from an earlier row of the same scheme and protocol, whose run is in the same folder."""
+    """Check that a probe refers to an earlier row with the same scheme and protocol; its run is in the same folder."""
     donor, kind = row.settings.probe_from, (row.scheme, row.settings.protocol)
     possible = [name for name, row in earlier.items() if (row.scheme, row.settings.protocol) == kind]
     if donor and donor not in possible:

@@ -3,10 +3,10 @@
 FOLDER/runs/NAME/    the run of each trial, without payloads once it ends: 30 layers would take 20 GB
 FOLDER/trials.csv    optuna's table of the trials; its plots are beside it, as SVG
 
-The study itself is in memory. It is the same again with the same seed and the same scores, so the same command repeats
-it from the saved runs and goes on; a run that was started with other settings or questions is refused. Layers are
-searched by discussions with one layer at a time (SDE, arXiv 2506.19209, Table 6). They are 0-based; the last one is
-never tried, because no layer reads a delta that is added after it.
+The study itself is in memory. The same seed and scores give the same study, so the same command repeats it from the
+saved runs and continues. A run with other settings or questions is refused. Layers are searched by discussions with one
+layer at a time (SDE, arXiv 2506.19209, Table 6). They are 0-based; the last one is never tried, because no layer reads
+a delta that is added after it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def tune(search: Search, low: float, high: float, grid: int | None, trials: int)
 def layers(search: Search, *, halving: bool) -> Untyped:
     """Return a study of the model's layers: all questions for each, or by optuna's successive halving.
 
-    A trial's `scores` are those of its questions so far, its `parts` EM and F1 of free text, whose sum is the score.
+    A trial's `scores` belong to its questions so far. Its `parts` are EM and F1 of free text; their sum is the score.
 
     Raises:
         UsageError: the agents have no common number of layers, or a model's layers cannot be reached.

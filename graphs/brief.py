@@ -144,9 +144,9 @@ async def answer(run: RunContext[Brief], state: Discussion, agent: Agent) -> Upd
 
 
 def answer_turns(builder: PromptBuilder, messages: Sequence[Message]) -> tuple[Turn, ...]:
-    """Return the briefs, and last the question; briefs without words stand before the text, with nothing around them.
+    """Return the briefs, then the question; briefs without words come before the text, with nothing around them.
 
-    Latent protocols put what such a message carries in its place.
+    Latent protocols replace such a message by its payload.
     """
     briefs = [MessageRef(message) for message in messages]
     wordless, worded = ([each for each in briefs if bool(each.text) == has] for has in (False, True))

@@ -1,8 +1,8 @@
 """CMD, the Conquer-and-Merge discussion (arXiv 2402.18272): groups, a vote, and a secretary for ties.
 
-Figure 3: agents discuss in groups, round by round. Each hears its own group in full, and only a tally of
-the other groups. After R rounds all vote; on a tie the secretary decides, or each group sends a
-representative to the next level.
+Figure 3: agents discuss in groups, round by round. Each agent hears its own group in full, and only a tally of the
+other groups. After R rounds all vote. On a tie the secretary decides, or each group sends a representative to the next
+level.
 """
 
 from __future__ import annotations
@@ -122,10 +122,10 @@ def discuss_turns(
 ) -> tuple[Turn, ...]:
     """Return the question, the agent's last answer, the others' by the visibility rule, and the request for an update.
 
-    O_i = {(v_j, e_j if j is in i's group, else v_j alone) : j != i} (section 3.2): agents of other groups appear
-    only in one tally, as the number of agents per viewpoint, without their explanations. Earlier rounds are not
-    shown. Agents that were not sent to a higher level are in no group: the rule restricts who hears, not who
-    spoke, so their viewpoints are in the tally, as those of one more group.
+    O_i = {(v_j, e_j if j is in i's group, else v_j alone) : j != i} (section 3.2): agents of other groups appear only
+    in one tally, as the number of agents per viewpoint, without their explanations. Earlier rounds are not shown.
+    Agents that were not sent to a higher level are in no group. The rule restricts hearers, not speakers, so their
+    viewpoints are in the tally, as if they were one more group.
     """
     mine = next(group for group in groups if builder.agent in group)
     near = [vote for vote in votes if vote["agent"] in mine and vote["agent"] != builder.agent]

@@ -5,8 +5,8 @@ write again with feedback about the best two. The discussion ends when most prog
 (equal first solutions may all be wrong, and nobody has judged them yet), or after the last round; then all tests are
 run on all last solutions. A reset cannot take back submitted code, but it can take back feedback.
 
-Solutions and reviews, which are parts of replies, are heard by the protocol; the rules' findings (if a solution runs,
-which tests it passes) are text.
+Agents hear solutions and reviews by the protocol, as parts of replies. The rules' findings are text: whether a solution
+runs, and the tests that it passes.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class CodeGen(Settings):
         return self.cap_per or "turn"
 
     def check_game(self, question: Mapping[str, JSONValue]) -> None:
-        """Refuse what is not a problem."""
+        """Refuse a game that is not a problem."""
         Problem.model_validate(question["game"])
 
     @model_validator(mode="after")
@@ -214,7 +214,7 @@ async def _judge(
 
 
 def validator(read: Callable[[Message], object], error: str) -> Validate:
-    """Return the check that finds this error in a reply from which nothing is read."""
+    """Return the check that reports this error for a reply that `read` cannot parse."""
     return lambda message: "" if read(message) else error
 
 
@@ -222,7 +222,7 @@ def validator(read: Callable[[Message], object], error: str) -> Validate:
 
 
 def problem_of(state: Question) -> Problem | None:
-    """Return the question's problem, whose tests no agent sees; None without one.
+    """Return the question's problem; no agent sees its tests. None without one.
 
     Raises:
         UsageError: its `game` is not a problem.

@@ -1,4 +1,4 @@
-"""The graph of discussions, and its compiled form, which checks what enters: a question, an edit, a state to continue.
+"""The graph of discussions and its compiled form. That checks its inputs: a question, an edit, a state to continue.
 
 The nodes trust the state. An input that LangGraph would accept and lose is refused before the thread changes. A thread
 runs one discussion after another, each as in a new thread; the checkpoints store all.
@@ -44,7 +44,7 @@ Check = Callable[..., None]
 
 
 class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped]):
-    """A compiled graph whose thread takes a new question only after the last discussion, and valid edits only."""
+    """A compiled graph. Its threads take a new question only after the last discussion, and only valid edits."""
 
     def __init__(self, check: Check, optional: Set[str], **fields: Any) -> None:
         """Create the graph from the fields of a CompiledStateGraph.
@@ -107,8 +107,8 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         """Update the state as LangGraph does.
 
         Raises:
-            RequestError: a key is unknown, which LangGraph would ignore, or the edited state is invalid; or something
-                beside the edit would be dropped: see `check_siblings`.
+            RequestError: a key is unknown (LangGraph would ignore it), the edited state is invalid, or unfinished nodes
+                of the same step would be dropped: see `check_siblings`.
         """
         before = super().get_state(_at(config, super().get_state(config)))
         return super().bulk_update_state(config, self._checked_edits(before, supersteps))
@@ -205,7 +205,7 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
 
 
 def _at(config: RunnableConfig, now: StateSnapshot) -> RunnableConfig:
-    """Return the config with its checkpoint, whose state is that before the step, without replies in the step."""
+    """Return the config with its checkpoint; its state is from before the step, without replies in the step."""
     at = {name: id for name, id in now.config.get("configurable", {}).items() if name == "checkpoint_id"}
     return merge_configs(config, {"configurable": at})
 
@@ -238,7 +238,7 @@ def as_json(value: Any) -> Any:  # Any: what LangGraph streams or returns
 
 
 def _opened(update: Update) -> Update:
-    """Return the update of the first node as on a thread's first question: without what clears an earlier one."""
+    """Return the first node's update as on a thread's first question, without the values that clear an earlier one."""
     kept = {key: each for key, each in update.items() if each is not None and not isinstance(each, Overwrite)}
     return {key: each.get(OVERWRITE, each) if isinstance(each, dict) else each for key, each in kept.items()}
 

@@ -158,7 +158,7 @@ async def summary_of(
 
 
 def deciding_agents(run: RunContext[Debate]) -> list[str]:
-    """Return the debaters with the lowest temperature, of whom the first decides (CIPHER)."""
+    """Return the debaters with the lowest temperature; the first of them decides (CIPHER)."""
     debaters = [name for name, role in run.settings.roles().items() if role == "debater"]
     found = {name: run.agent(name).temperature for name in debaters or run.settings.speakers()}
     temperatures = {name: float("inf") if each is None else each for name, each in found.items()}
@@ -181,7 +181,7 @@ def _is_read(run: RunContext[Debate], agent: str, round: int) -> bool:
 
 
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: Agent, summary: list[Message]) -> tuple[Turn, ...]:
-    """Return the prompt of a revision: the agent's answers and what it hears of the others, as the settings say."""
+    """Return the prompt of a revision: the agent's answers and the others' messages, by the settings."""
     settings, builder = run.settings, agent.prompt_builder(state)
     rounds = rounds_of(state, run.answers)[:-1]
     own = [spoken[agent.name] for spoken in rounds]
@@ -197,7 +197,7 @@ def _later_turns(run: RunContext[Debate], state: Discussion, agent: Agent, summa
 
 
 def rule_of(run: RunContext[Debate]) -> str:
-    """Return the rule that is set, else that of the only agent of the last round, else the protocol's."""
+    """Return the rule in the settings, else the rule of the only agent of the last round, else the protocol's."""
     if run.settings.rule is not None:
         return run.settings.rule
     return "lowest_temperature" if run.settings.last_round == "deciding" else run.final_rule()

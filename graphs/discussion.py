@@ -3,8 +3,8 @@
 In each round every agent that received a message answers it. The rule chooses who hears the answer in the
 next round, and who stores it for later. This continues until nothing is sent or the rule ends it.
 
-A round is a depth of the algorithm's queue: its messages are heard in the next round, or kept by their receivers.
-State has the places of messages on the board, and nothing of the rule.
+A round is a depth of the algorithm's queue: its messages are heard in the next round, or stored by their receivers. The
+state has only the places of messages on the board; the rule is not stored.
 
 >>> from sottovoce.agents.scripted import ScriptedChatModel
 >>> from sottovoce.nodes.rules import DiscussionRule
@@ -162,7 +162,7 @@ class Passing:
         return sent
 
     def _received(self, state: Passed, sent: Sent) -> tuple[dict[str, list[Where]], dict[str, list[Where]]]:
-        """Return the messages that agents hear next, and those they keep; messages kept earlier come first."""
+        """Return the messages that agents hear next, and those they store; earlier stored messages come first."""
         now: dict[str, list[Where]] = {}
         held = dict(state["held"])
         for agent, fresh in sent.items():
@@ -184,7 +184,7 @@ class Passing:
 
 
 def _exchanges(run: RunContext[MesSync], state: Passed, agent: str) -> tuple[list[Message], list[list[Message]]]:
-    """Return an agent's messages before this round, and what it heard before each of them and now."""
+    """Return an agent's messages before this round, and the messages heard before each of them and now."""
     own = {r: message for r in range(state["round"]) if (message := said(state, agent, r, run.answers))}
     read = [state["heard"][r].get(agent, []) for r in (*own, state["round"])]
     return list(own.values()), [_messages(state, places) for places in read]

@@ -116,12 +116,12 @@ class Frame:
         silent: Silent | None = None,
         labels: Labels = PLAIN,
     ) -> None:
-        """Add the node in which an agent performs an act, and the edges that follow it.
+        """Add a node that performs an agent's act, and the edges that follow it.
 
-        `agent` is the node's name unless given. `to` is a node, or a router to one or several of `ends`, by default
-        those of its `Literal` return type; `labels` give the reason for each. A watched act has two nodes, and the
-        edges follow the second; a node that waits for several acts is a `join`. A monitor never stops an act that is
-        not `watched`, and people never approve one that is not `approved`; `effect` describes the act to them.
+        `agent` is by default the node's name. `to` is a node, or a router to one or several of `ends`. The default
+        `ends` are in the router's `Literal` return type; `labels` give the reason for each. A watched act has two
+        nodes, and the edges follow the second; a node that waits for several acts is a `join`. Monitors only stop acts
+        that are `watched`, and people only approve acts that are `approved`; `effect` describes the act to them.
         `silent` updates the world if the act is muted.
         """
         watch = restricted(self.watch) if self.watch and watched else None
@@ -152,10 +152,10 @@ class Frame:
     ) -> None:
         """Add a node without an agent that waits for all agents before it, and the edges that follow it.
 
-        Under a watch the node also waits for agents that are asked again or restarted by a reset. So it must not be
-        on the path of agents that run in parallel: it would run at the same time as the node that waits for them.
-        `together` returns the messages that a watch judges together before the step uses them; add such a node
-        before the nodes that lead to it.
+        Under a watch the node also waits for agents that are asked again or restarted by a reset. So it must not be on
+        the path of agents that run in parallel; else it would run at the same time as the node that waits for them.
+        `together` returns the messages that a watch judges together before the step uses them; add such a node before
+        the nodes that lead to it.
         """
         self.graph.add_node(name, step, defer=self._defers)
         self._follow(name, to, ends, labels)

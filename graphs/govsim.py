@@ -1,9 +1,9 @@
 """GovSim's fishery (Piatti et al., arXiv 2404.16698): a world in which agents live from one lake, month by month.
 
-Agents state a month's wishes in parallel and in private; then the fish are shared out. Then a round begins: all talk
-about that harvest (each speaker names the next), the talk is summarized, each agent takes notes, and the wishes for
-the next month follow, if there is one. So agents also talk in the month of a collapse. A watch judges all wishes of a
-month together. A harvest cannot be undone: a reset returns to the beginning of the round, the talk after the harvest.
+Agents state a month's wishes in parallel and in private; then the fish are shared out. Then a round begins. All talk
+about that harvest, and each speaker names the next one. The talk is summarized, each agent takes notes, and the wishes
+for the next month follow, if there is one. So agents also talk in the month of a collapse. A watch judges all wishes of
+a month together. A harvest cannot be undone: a reset returns to the beginning of the round, the talk after the harvest.
 
 An agent's memory has the latest events: the report, the summary of the talk with the agreed limit, and its own
 notes. The authors retrieve memories by recency, importance and similarity; this memory has only those that they
@@ -168,7 +168,7 @@ class Fishery(Discussion):
 
 
 def begin(run: RunContext[GovSim], state: Discussion) -> Update:
-    """Start the question's game; without one, that of the settings, seeded by the run's seed and the question's id.
+    """Start the question's game, or else the settings' game, seeded by the run's seed and the question's id.
 
     Raises:
         UsageError: it is not a game, or has another number of agents.

@@ -1,8 +1,8 @@
 """Information asymmetry (SDE, Tang et al. 2025, arXiv 2506.19209): each agent knows some of the passages.
 
-In each round all agents reply in parallel, to the question and to the others' messages of the previous round, which
-they hear whole, by the protocol; #Q and #A lines are only counted. The first round in which an agent gives a
-well-formed answer, in a box, is the last one, and all its agents speak.
+In each round all agents reply in parallel, to the question and to the others' messages of the previous round. They hear
+these messages whole, by the protocol; #Q and #A lines are only counted. The discussion ends with the first round that
+has a well-formed answer in a box; all agents speak in it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ async def talk(run: RunContext[IA], state: Discussion, agent: Agent) -> Update:
 
 
 def form_of_message(question: Question, *, last: bool, small: bool) -> Form:
-    """Return the form of a message (`--guide on`): free text, and a line whose box can only contain an answer.
+    """Return the form of a message (`--guide on`): free text, and a line with a box that can only contain an answer.
 
     The box is forced in the last round; before, it is the agent's own choice. A small model writes no box on its own:
     it has a line #A:, then a line #Q: or the box. Its last message asks no question.
@@ -175,7 +175,7 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
 
 
 def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
-    """Return the vote in a message; a reply without a box of its own is an abstention."""
+    """Return the vote in a message; a reply without its own box is an abstention."""
     inside = kinds.boxed(message, question)
     if inside is None:
         return read_vote(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}

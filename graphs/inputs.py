@@ -1,4 +1,4 @@
-"""Checks of what enters a graph, before a thread changes: a question, settings beside it, edits of the thread."""
+"""Checks of a graph's inputs, before a thread changes: the question, settings in the input, edits of the thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OWN = {START, END, "__input__", "__copy__"}
 
 
 def is_nested() -> bool:
-    """Return True in a node of another graph, whose state may have other keys."""
+    """Return True if the graph runs in a node of another graph; that graph's state may have other keys."""
     try:
         return "langgraph_node" in (get_config().get("metadata") or {})
     except RuntimeError:  # outside any graph
@@ -31,7 +31,7 @@ def is_nested() -> bool:
 
 
 def filled(value: AnyState, keys: Collection[str]) -> dict[str, AnyState]:
-    """Return an input with all `keys`; missing values are None, so that none is left of an earlier question.
+    """Return an input with all `keys`; missing values are None, to clear the values of an earlier question.
 
     A subgraph gets the whole state of its parent: unknown keys are dropped there, and refused everywhere else. Chat
     front ends send `messages`; the last human one is the question.
@@ -114,7 +114,7 @@ def written_by(edit: StateUpdate) -> Mapping[Any, Any]:  # Any: as somebody wrot
 
 
 def marked(edit: StateUpdate, snapshot: StateSnapshot) -> StateUpdate:
-    """Return an edit with a note on messages whose tensors nobody said; the board itself marks changed texts."""
+    """Return an edit with a note on messages with foreign tensors; the board itself marks changed texts."""
     values: Any = edit.values
     written = values.get("board") if isinstance(values, Mapping) else None
     if not isinstance(written, list):
@@ -131,7 +131,7 @@ def marked(edit: StateUpdate, snapshot: StateSnapshot) -> StateUpdate:
 def check_siblings(
     graph: StateGraph[Any, Any, Any, Any], snapshot: StateSnapshot, edits: Sequence[StateUpdate]
 ) -> None:
-    """Refuse edits that would drop what stands beside the edited nodes: LangGraph's new step (1.2) begins without it.
+    """Refuse edits that would drop unfinished nodes of the same step: LangGraph's new step (1.2) begins without them.
 
     Raises:
         RequestError: the message names the edit that works.

@@ -71,7 +71,7 @@ class MAD(Settings):
         return [*SIDES, *(f"debater_{i + 1}" for i in range(2, self.agents))]
 
     def others(self) -> list[str]:
-        """Return the moderator, and the judge, who is asked if the moderator names no answer."""
+        """Return the moderator and the judge; the judge is asked if the moderator names no answer."""
         return ["moderator", "judge"]
 
 

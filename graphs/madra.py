@@ -180,7 +180,8 @@ def _view(state: Madra, agent: Agent) -> PromptBuilder:
 def select_turns(builder: PromptBuilder, offered: Sequence[Passage], most: int) -> tuple[Turn, ...]:
     """Return all passages with their numbers, the question, and the request to choose.
 
-    The request repeats their titles: a small model chooses what is near, and "[No Found]" if nothing else is.
+    The request repeats their titles: a small model chooses from the nearby text, and "[No Found]" if there is nothing
+    else.
     """
     titles = [_titled(number, passage) for number, passage in enumerate(offered)]
     request = builder.prompts.render("madra/select", titles=titles, most=most, steps=builder.steps)
@@ -219,7 +220,7 @@ def _passages(prompt: str, builder: PromptBuilder, evidence: Iterable[tuple[int,
 
 
 def _latest(state: Madra, order: Sequence[str], agent: str) -> tuple[Message | None, list[Message]]:
-    """Return an agent's own last answer, and the others' in order; those of this round if they spoke already."""
+    """Return the last answers of an agent and, in order, of the others, from this round if they spoke already."""
     rounds = rounds_of(state, ("answer", "revise"))
     if state["round"] == 0:  # in parallel: nobody hears anybody, whatever the order
         return None, []
@@ -262,8 +263,8 @@ def selection_form(offered: int, most: int) -> Form:
 def selected(message: Message, offered: int, most: int) -> list[int] | None:
     """Return the first `most` chosen numbers below `offered`, each once, in the order of the reply; None without any.
 
-    They stand behind the last "Evidence:" that begins a line, or are the whole reply; remarks in parentheses do not
-    count, and a line with anything else chooses nothing. "[No Found]" chooses none.
+    The numbers follow the last "Evidence:" that begins a line, or are the whole reply. Remarks in parentheses do not
+    count, and a line with anything else chooses nothing. "[No Found]" chooses nothing, too.
     """
     text = message.whole_text
     marks = [mark for mark in _MARK.finditer(text) if is_own(text, mark.start())]

@@ -1,8 +1,8 @@
 """Middleware that refuses requests from pages of other origins, or under other names (`http.app` of langgraph.json).
 
 `http.cors` alone is not enough: it stops a page from reading an answer, but langgraph-api (0.16) executes a request
-that a page posts as text/plain, which browsers send without a preflight. And a page whose own name was made to
-lead to this machine (DNS rebinding) sends no origin when it reads: only the Host header tells.
+that a page posts as text/plain, which browsers send without a preflight. A page on a name that resolves to this machine
+(DNS rebinding) sends no origin when it reads; only the Host header shows it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NUMBERS = re.compile(r"([\d.]+|\[[\da-fA-F:.]+\])(:\d+)?")
 
 
 class KnownOrigins:
-    """ASGI middleware that refuses requests from pages, and to hosts, whose origins `http.cors` does not list."""
+    """ASGI middleware that refuses requests from pages, or to hosts, that are not among the origins of `http.cors`."""
 
     def __init__(self, app: Untyped) -> None:
         cors: dict[str, Any] = json.loads(os.environ.get(VARIABLE) or "{}").get("cors") or {}

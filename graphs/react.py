@@ -1,9 +1,9 @@
 """The ReAct relay (SDE, arXiv 2506.19209; ReAct, Yao et al. 2022, arXiv 2210.03629).
 
-Agents take turns, one step each: a thought and an action, to which a retriever replies. Each agent reads all
-earlier steps, and the page that the last agent opened is still open. The latest step is heard by the protocol,
-older ones as text, as in the published relay, unless the settings carry all. A second call completes a step that has
-no action. The relay ends when an agent finishes; if none does by the last step, there is no answer.
+Agents take turns, one step each: a thought and an action; a retriever replies to the action. Each agent reads all
+earlier steps, and the page that the last agent opened is still open. The latest step is heard by the protocol and older
+ones as text, as in the published relay, unless the settings carry all. A second call completes a step without an
+action. The relay ends when an agent finishes; if no agent finishes by the last step, there is no answer.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _question(builder: PromptBuilder, seen: Sequence[tuple[int, list[Part], Mess
 
 
 def _examples(builder: PromptBuilder, *, passages: bool) -> list[str]:
-    """Return the worked examples, whose endings fit the question's kind, if they are switched on."""
+    """Return the worked examples if they are switched on; their endings fit the question's kind."""
     if "demonstrations" not in builder.components:
         return []
     names = _of_claims(builder) or EXAMPLES.get(builder.kind, USUAL)

@@ -1,12 +1,12 @@
 """WhoDunit (Barbi et al., arXiv 2502.05986): a world in which agents find the one character who fits.
 
-Asymmetric: the Accuser asks and Intel replies, in turn, until the Accuser awards somebody. Symmetric: all act in
-turn, and the first award ends the game. A turn is a round. A turn that cannot be parsed after all retries, or the turn
-limit, ends the game without an answer. A reset restarts the whole game, since nothing but its end is irreversible.
+Asymmetric: the Accuser asks and Intel replies, in turn, until the Accuser awards somebody. Symmetric: all act in turn,
+and the first award ends the game. A turn is a round. The game ends without an answer at the turn limit, or after a turn
+that cannot be parsed in any retry. A reset restarts the whole game, since only its end is irreversible.
 
-An agent thinks in free text and ends with its action, a JSON object. The rules publish one line of it, which others
-hear; the thoughts stay private, and later turns do not show them. If the protocol carries more than text, agents
-hear the part of the reply with the published values after that line.
+An agent thinks in free text and ends with its action, a JSON object. The rules publish the action as one line, and the
+others hear that line; the thoughts stay private, and later turns do not show them. If the protocol carries more than
+text, agents hear the part of the reply with the published values after that line.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def _facts(builder: PromptBuilder, settings: WhoDunit, game: Game) -> tuple[Part
 
 
 def _channel(run: RunContext[WhoDunit], state: Mystery, builder: PromptBuilder) -> tuple[Part, ...]:
-    """Return the published lines; after those of others, if set, their published values."""
+    """Return the published lines; if set, others' lines are followed by their published values."""
     settings, shown = run.settings, list[object]()
     spoken = [message for message in current_messages(state) if message.public]
     wanted = settings.protocol != WORDS if settings.values == "auto" else settings.values == "on"

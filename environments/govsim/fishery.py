@@ -3,10 +3,10 @@
 {"start": 100, "seed": "test/0"} is a complete file: five agents, twelve months, collapse below 5 tons, with talk. The
 seed only determines who gets the last tons of a month in which agents want more than there is.
 
-In a month, all agents state their wishes in private, the harvest is allocated, they talk and reflect, and then the
-game ends or the fish double. So agents also talk in the month of a collapse, and a reset of the talk returns to the
-state after the harvest, without drawing again. The state is plain JSON, and each step returns a new one. A finished
-game is measured by survival, gain, efficiency, equality and over-usage.
+In a month, all agents state their wishes in private, the harvest is allocated, they talk and reflect, and then the game
+ends or the fish double. So agents also talk in the month of a collapse. A reset of the talk returns to the state after
+the harvest, without drawing again. The state is plain JSON, and each step returns a new state. A finished game is
+measured by survival, gain, efficiency, equality and over-usage.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def measures(game: Game, world: World) -> dict[str, int | float | None]:
     gain: mean over agents of the total tons that each caught.
     efficiency: in [0, 1], the total catch as a share of what a full lake yields when half is caught each month.
     equality: one minus the Gini coefficient, see `equality`.
-    over_usage: in [0, 1], the share of catches above the threshold of their month; without those of unreadable wishes.
+    over_usage: in [0, 1], the share of catches above the threshold of their month, without unreadable wishes.
     """
     assert is_over(game, world), "metrics are of games that are over"
     gains = [sum(month["caught"].get(agent, 0) for month in world["harvests"]) for agent in game.agents]

@@ -52,10 +52,10 @@ SUMMARY = re.compile(r"\A[^\n]{0,40}?\bsummary\b(?: (?:in|of)[^\n:.,]{0,30})?[\s
 
 
 def read_limit(message: Message) -> str:
-    """Return the number of a reply's own line "Answer: N tons", or "N/A"; empty if it states neither, or two.
+    """Return the number in a reply's own line "Answer: N tons", or "N/A"; empty without one, or if two differ.
 
-    The number may be followed by who or what it is for, but by nothing that changes it: "12.5", "10-12" and "10% of the
-    lake" are asked for again.
+    The number may be followed by a person or a purpose, but not by anything that changes it: "12.5", "10-12" and "10%
+    of the lake" are requested again.
     """
     text = message.whole_text
     stated = {_stated(line[2]) for line in MARKER.finditer(text) if is_own(text, line.start(1))}
@@ -122,7 +122,7 @@ def read_utterance(message: Message, present: Sequence[str]) -> Utterance:
 def next_speaker(
     present: Sequence[str], speakers: Sequence[str], last: Utterance | None, most: int = MESSAGES
 ) -> str | None:
-    """Return the agent that speaks after `speakers`, the last of whom said `last`; None if the talk is over.
+    """Return the agent that speaks after `speakers`; `last` is the last speaker's text. None if the talk is over.
 
     A talk has `most` messages including its report. The first agent starts. If the last speaker names no agent
     present, the next one in order speaks: models sometimes name absent people.

@@ -183,7 +183,7 @@ def fields(role: Role, wording: Wording) -> tuple[str, ...]:
 
 
 def read(message: Message, role: Role, game: Game, wording: Wording, facts: int = 0) -> Action | Malformed:
-    """Return the action that a reply states by a JSON object of its own; `facts` is the number of a peer's facts."""
+    """Return the action that a reply states by its own JSON object; `facts` is the number of a peer's facts."""
     return located(message, role, game, wording, facts)[0]
 
 
@@ -192,8 +192,8 @@ def located(
 ) -> tuple[Action | Malformed, tuple[int, int]]:
     """Return the action in a reply, and the start and end of its object in the text, in characters.
 
-    An object after "Action:" is read before others: models consider actions before they choose one. Two that differ,
-    even if one is malformed, are no action. A reply that was cut has none.
+    An object after "Action:" takes precedence over others, because models consider actions before they choose one. Two
+    different objects are not an action, even if one is malformed. A reply that was cut has no action.
     """
     stated = dict[bool, dict[Action | Malformed, tuple[int, int]]]()
     for said in read_objects("" if message.cut else message.text, fields(role, wording)):

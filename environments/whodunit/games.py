@@ -1,8 +1,8 @@
 """Games of WhoDunit: drawn from a seed, and stored as JSON files with the fields of the authors' `env_info`.
 
 {"suspect_count": 2, "suspects": [{"hat": "brown"}, {"hat": "black"}], "culprit": 1, ...}: the culprit is 0-based, and
-`agents` has the facts of each agent in the symmetric game. The authors drew games without a seed. Attributes are those
-of the published sets, or of a custom list.
+`agents` has the facts of each agent in the symmetric game. The authors drew games without a seed. Attributes come from
+the published sets or a custom list.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _people(rng: random.Random, of: Attributes, n: int, split: Split | None) -> 
 
 
 def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -> Game:
-    """Draw the agents' facts: those of one agent have different attributes, but agents may share facts."""
+    """Draw the agents' facts. An agent's facts have different attributes; agents may share facts."""
     person = game.person(game.winner)
     if n > len(person):
         raise UsageError(f"facts is {n}, but there are {len(person)} attributes; give fewer facts, or more attributes")

@@ -1,7 +1,8 @@
-"""The state of a game of WhoDunit, what its claims imply, what agents could know, blunders, and metrics.
+"""The state of a game of WhoDunit: the meaning of claims, the knowledge that agents could have, blunders, metrics.
 
-Claims may be false. As prompts say, a list of Intel is complete: it also describes those who are not on it. What agents
-could know, and blunders (arXiv 2502.05986, section 6), are judged by the truth; they are for people, not for agents.
+Claims may be false. As prompts say, a list of Intel is complete, so it also describes the characters that are not on
+it. Possible knowledge and blunders (arXiv 2502.05986, section 6) are judged by the truth; they are for people, not for
+agents.
 
 Classes of blunders: hallucination, a published claim is false; collapse, an agent asks or shares something again; role
 loss, an agent acts in the other role; recall failure, an agent ignores what was published. A wrong award to a character
@@ -109,10 +110,10 @@ def ruled_out(game: Game, claims: Sequence[Claim]) -> set[int]:
 
 
 def known(game: Game, world: World, accuser: str) -> dict[str, tuple[int, list[int]]]:
-    """Return what agents could know: only the Accuser in the asymmetric game, or all peers.
+    """Return the knowledge that agents could have: only the Accuser in the asymmetric game, or all peers.
 
-    It is a number of clues, and the characters that these do not rule out, judged by the truth. Clues are attributes of
-    characters that Intel spoke about, or a peer's own and shared facts.
+    Knowledge is a number of clues, and the characters that these do not rule out, judged by the truth. Clues are
+    attributes of characters that Intel spoke about, or a peer's own and shared facts.
     """
     if game.agents is None:
         return {accuser: (len(world["revealed"]), world["remaining"])}
@@ -167,7 +168,8 @@ def measures(game: Game, world: World, turns: int, resets: int) -> dict[str, int
     """Return the metrics of a game that is over, by name; a cancelled game is a failure.
 
     Success is 1 for a right award, else 0. Precision is None for a game without an award, so that its mean is over the
-    games with one. `turns` are all turns, including those before a reset; one that a reset replaced counts as one.
+    games with an award. `turns` counts all turns, including those before a reset; a turn that a reset replaced counts
+    as one.
     """
     right, is_cancelled = float(world["awarded"] == game.winner), bool(world["cancelled"])
     return {

@@ -1,4 +1,4 @@
-"""The rules of WhoDunit (arXiv 2502.05986, section 4 and appendix B): actions, what they publish, and the end.
+"""The rules of WhoDunit (arXiv 2502.05986, section 4 and appendix B): actions, their published texts, and the end.
 
 Asymmetric: the Accuser knows the winner's description and Intel knows all characters. They take turns, and Intel's
 claims are published unchecked. A list of Intel is complete: characters that are not on it do not have the value.
@@ -58,7 +58,7 @@ def cancelled(world: World, agent: str, why: str) -> World:
 
 
 def passed(world: World, agent: str) -> World:
-    """Return the state after a turn in which nothing was said; the question stays unanswered."""
+    """Return the state after a turn without a statement; the question stays unanswered."""
     turn = world["turn"] + 1
     done = Done(turn=turn, agent=agent, action="nothing", blunders=[], impact=0, best=0)
     return {**world, "turn": turn, "request": None, "done": [*world["done"], done]}
@@ -207,7 +207,7 @@ def _best(game: Game, world: World, agent: str, action: Action) -> int:
 
 
 def golden_reply(game: Game, world: World, wording: Wording) -> str:
-    """Return a rule-based reply for Intel: the list that best splits the characters not yet told apart."""
+    """Return a rule-based reply for Intel: the list that best splits the characters that still look alike."""
     spoken = {(claim["attribute"], claim["value"]) for claim in world["claims"] if claim["broad"]}
     best = min(
         ((name, value) for name in game.names for value in game.values(name) if (name, value) not in spoken),
