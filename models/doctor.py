@@ -72,10 +72,10 @@ def diagnose(
     layers_path: str | None = None,
     report: Report = lambda step: None,
 ) -> Iterator[Finding]:
-    """Yield the findings about a model as they are made; a finding that is not ok says what to do.
+    """Yield the findings about a model, each as soon as it is known; a finding that is not ok says what to do.
 
-    The arguments are those of `load`; `report` gets each step that takes time, as it begins. A model that loads but
-    cannot work here is a failed finding.
+    The arguments are the same as for `load`; `report` gets each slow step as it begins. A model that loads but cannot
+    work here is a failed finding.
 
     Raises:
         ModelError: the model does not exist or cannot be loaded.
@@ -215,8 +215,8 @@ def measure(loaded: LoadedModel) -> tuple[dict[float, float], float]:
     drawn at 0.7, minus twice the standard deviation over the prompts. The reference is not 1, because text sampled from
     SmolLM2 at 1 is so poor (-2.7) that mean embeddings at 0.6 would pass, although half of them are noise (-2.9).
 
-    Return the scores by temperature, the last one readable unless none is, and the lowest readable score. Seeds are
-    fixed; another machine may find the next temperature. SmolLM2 takes about 40 seconds on one core.
+    Return the scores by temperature, ending at the first readable one if there is one, and the lowest readable score.
+    Seeds are fixed; another machine may find the next temperature. SmolLM2 takes about 40 seconds on one core.
     """
     chats = [loaded.chat.encode([_Asked((text,))]) for text in PROMPTS]
     prompts, found = [tuple(chain.from_iterable(chat)) for chat in chats], dict[float, float]()

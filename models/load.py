@@ -1,6 +1,6 @@
 """Loading by name: callers that name the same model share its weights and its engine.
 
-At load, untested families are checked: a batch must compute what the model computes alone.
+Untested families are checked when they are loaded: a batch must give the same results as single sequences.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def check_batches(loaded: LoadedModel) -> LoadedModel:
 
 
 def remembered(folder: str, subject: str, compute: Callable[[], str]) -> str:
-    """Return a value as it was computed once on this machine for what is described; a folder of models keeps it."""
+    """Return a value that is computed once on this machine for a description, and cached in the folder of models."""
     file = models_folder() / folder / hashlib.sha256(subject.encode()).hexdigest()[:32]
     with suppress(OSError):
         return text_of(file)

@@ -90,10 +90,10 @@ class LoadedModel:
     def thinking(self, wish: bool | None, markers: Markers | None = None) -> LoadedModel:
         """Return the same model and engine with the thinking switch of the chat template set to `wish`.
 
-        `markers` are those of its thoughts, if no known family has them.
+        `markers` surround its thoughts, if they are not the markers of a known family.
 
         Raises:
-            UsageError: the template knows no thoughts.
+            UsageError: the template does not support thoughts.
         """
         try:
             return self.varied(chat=ChatTemplate(self.tokenizer, thinking=wish, markers=markers))
@@ -130,7 +130,7 @@ class LoadedModel:
 
     @cached_property
     def weights_key(self) -> str:
-        """A digest that tells whether two models have the same weights, scales of quantized weights included."""
+        """A digest that is equal for models with the same weights, including scales of quantized weights."""
         return digest_of_all(tensors_of(self.model))
 
     @cached_property
@@ -139,7 +139,7 @@ class LoadedModel:
         return vocabulary_digest(self.tokenizer)
 
     def latent_layers(self, chosen: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Return the layers whose states are exchanged, ascending: `chosen`, a paper's, or one near 0.7 of the depth.
+        """Return the layers for the exchange of states, ascending: `chosen`, a paper's, or one near 0.7 of the depth.
 
         Raises:
             UsageError: a chosen layer is out of range.
@@ -152,7 +152,7 @@ class LoadedModel:
 
     @property
     def known_layers(self) -> tuple[int, ...]:
-        """The layers that a paper chose for a model of this shape; empty if none did."""
+        """The layers that a paper chose for a model of this shape; empty if no paper did."""
         config = self.model.config.get_text_config()
         return KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden, config.vocab_size), ())
 
@@ -212,7 +212,7 @@ def known_top_p(loaded: LoadedModel) -> Base | None:
 
 
 def base_temperature(loaded: LoadedModel) -> Base:
-    """Return the base temperature of means: from the files, the family, a known measurement, or a cautious default."""
+    """Return the base temperature of means: from files, the family, a measurement, or a cautious default."""
     if named := loaded.model.generation_config.temperature:  # even if the files do not sample
         return Base(named)
     if family := _of_family(loaded):

@@ -2,10 +2,9 @@
 
     {"game": "17", "turn": 3, "role": "accuser", "features": {"entropy": 0.8, ...}, "failed": true}
 
-`features` is null if a reply had none of the positions; such a row has no score. `failed` refers to the whole
-game. `question`, if present, names what the game is about: games of one question resemble each other, so that they
-are never on both sides of a split. `measured`, if present, says how features were measured (`Measure`) and is the same
-in all rows.
+`features` is null if a reply has no selected position; such a row has no score. `failed` refers to the whole game.
+`question`, if present, is the subject of the game. Games of one question resemble each other, so they are never on both
+sides of a split. `measured`, if present, says how features were measured (`Measure`) and is the same in all rows.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def read_rows(path: Path) -> RowFile:
 
 
 def games_of(rows: Sequence[Row], name: str = "rows") -> Games:
-    """Return the games of rows, in the order in which they first appear."""
+    """Return the games of rows, in order of first appearance."""
     first: dict[str | int, Row] = {}
     for row in rows:
         before = first.setdefault(row.game, row)
@@ -158,7 +157,7 @@ def games_of(rows: Sequence[Row], name: str = "rows") -> Games:
 
 
 def _numbered(keys: Sequence[Hashable]) -> NDArray[np.intp]:
-    """Return a number for each key, from 0 in the order in which keys first appear."""
+    """Return a number for each key, from 0 in order of first appearance."""
     numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
     return np.array([numbers[key] for key in keys], dtype=np.intp)
 

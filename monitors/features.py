@@ -101,7 +101,7 @@ def _ratio(fourth: float, variance: float) -> float:
 
 
 def features_of(tokens: Tokens, measure: Measure) -> Features | None:
-    """Return the highest value of each statistic over the selected positions, or None if the reply has none of them.
+    """Return the highest value of each statistic over the selected positions; None if the reply has no such position.
 
     Whole distributions have entropy, varentropy and kurtosis; the most probable tokens also kurtosis_logprob_excess.
 

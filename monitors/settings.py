@@ -57,7 +57,7 @@ class Measure(Checked):
 
 
 class Training(Checked):
-    """How monitors are fitted and chosen. Defaults are the paper's; the bounds of the turn are those of its code."""
+    """Settings for fitting and choosing monitors. Defaults follow the paper; the bounds of the turn follow its code."""
 
     features: list[str] = Field(default=[], description="Features to use instead of the best set; turn is added.")
     degree: Few | None = Field(
@@ -80,7 +80,7 @@ class Training(Checked):
 
     @property
     def candidates(self) -> list[tuple[tuple[str, ...], int]]:
-        """Feature sets, each with `turn` last, and degrees; candidates that win ties come first."""
+        """Feature sets, each with `turn` last, and degrees; on a tie the earlier candidate wins."""
         names = (*FULL[:2], self.kurtosis)
         sets = [each for n in (1, 2, 3) for each in combinations(names, n)]
         if self.features:

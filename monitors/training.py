@@ -4,11 +4,11 @@ The model is a ridge regression of 0 or 1 (the game failed) on polynomials of th
 `monitors`.
 
 A game is reset at most once and then succeeds as often as games do (share q). The new share of successes is q + gain
-with gain = q(1 - q)(TPR - FPR), where TPR is the share of failed games that trigger and FPR that of successful ones.
-If a of F failed and b of S successful games trigger among n games, the gain is (a S - b F) / n^2; gains are compared
-as whole numbers, without rounding.
+with gain = q(1 - q)(TPR - FPR). TPR is the share of failed games that trigger, and FPR the share of successful games
+that trigger. If a of F failed and b of S successful games trigger among n games, the gain is (a S - b F) / n^2; gains
+are compared as whole numbers, without rounding.
 
-The random baseline draws a uniform number at each turn and triggers when it is above its threshold tau, that is in a
+The random baseline draws a uniform number at each turn and triggers when the number is above its threshold tau, so in a
 share 1 - tau of the turns. A game of n turns triggers with probability 1 - tau^n. The expected gain is computed from
 that, without drawing.
 """
@@ -70,10 +70,10 @@ def best_threshold(highest: Floats, failed: NDArray[np.bool_]) -> tuple[float, T
 
 
 def conformal_threshold(highest: Floats, questions: NDArray[np.intp], false_alarms: float) -> float:
-    """Return a threshold that at most this share of successful games exceeds, from such games' highest scores.
+    """Return a threshold from successful games' highest scores; at most this share of such games exceeds it.
 
-    It is the ceil((1 - alpha)(m + 1))-th smallest score of m games (split conformal prediction), in which the games of
-    one question count as one game (Lee, Barber and Willett 2023). The guarantee holds for games of new questions like
+    It is the ceil((1 - alpha)(m + 1))-th smallest score of m games (split conformal prediction). The games of one
+    question count as one game (Lee, Barber and Willett 2023). The guarantee holds for games of new questions like
     these, provided that these games were not used to fit or choose the monitor.
 
     Raises:

@@ -31,7 +31,7 @@ NOW = LATER - 1  # in place of a mean's nearest token that may be a stop; LATER 
 
 
 class Group:
-    """Sequences whose next inputs are made in one way: drawn tokens, or means with one function of weights."""
+    """Sequences with one kind of next input: drawn tokens, or means with one function of weights."""
 
     def __init__(self, at: list[int], speakers: list[Sequence], before: list[Tokens], own: Table) -> None:
         """`at` has their indices among those who speak; `before` as in `Batch`; `own` is the model's table."""
@@ -51,7 +51,7 @@ class Group:
 
     @cached_property
     def _tables(self) -> Mapping[str, Table]:
-        """The tables of which means are made, by key."""
+        """The tables from which means are computed, by key."""
         return {table.key: table for each in self.sequences for table in (self._own, *each.request.feed.tables)}
 
     @cached_property
@@ -121,10 +121,10 @@ class Group:
 
 
 class Batch:
-    """Sequences in adjacent slots, and those of them for which a pass chooses.
+    """Sequences in adjacent slots, and the ones among them for which a pass chooses a next input.
 
-    The batch of the decoding steps lasts until its sequences change. A batch of prompts lasts one pass, and so does one
-    of decoding sequences with tokens that are proposed behind their last: these speak once for each position.
+    The batch of the decoding steps lasts until its sequences change. A batch of prompts lasts one pass. A batch of
+    decoding sequences with proposed tokens also lasts one pass, and these speak once for each position.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Batch:
         return Choices(self, logits, ids, found, at_least, masks, download(torch.stack(rows)))
 
     def is_confirmed(self, i: int, taken: list[int]) -> bool:
-        """Return True if a sequence has said what a choice for it supposes; `taken` are the choices before."""
+        """Return True if a choice's proposed tokens before it were really drawn; `taken` are the earlier choices."""
         if not self.before[i]:
             return True
         speaker = self.speakers[i]
@@ -236,14 +236,14 @@ class Batch:
         self.inputs, self.mean_rows = None, []
 
     def end(self) -> None:
-        """Give the sequences their next inputs, and what was recorded."""
+        """Give the sequences their next inputs and their records."""
         self.hand_over()
         self.settle()
         for each in self.speakers:
             each.recorder.recent = None
 
     def settle(self) -> None:
-        """Give the sequences what was recorded."""
+        """Give the sequences their records."""
         try:
             self.recent.settle()
         except Exception as error:  # memory may be too short

@@ -1,4 +1,4 @@
-"""Keys and values of one engine, within one budget: slots of running sequences, and a cache of what was read before.
+"""Keys and values of one engine, within one budget: slots of running sequences, and a cache of prefixes read before.
 
 The tensors of the slots have the layout of `huggingface.passes`, with axes S slots and C columns (positions of a
 sequence). A slot is filled from column 0, in place; the last column takes values to discard: the padding of prompts,
@@ -35,7 +35,7 @@ UNKNOWN = 4 << 30  # bytes, for a model without keys and values
 
 @dataclass(eq=False)
 class KVCache:
-    """The tensors of the cache, by slot and column; the scheduler knows which sequence has which slot."""
+    """The tensors of the cache, by slot and column; the scheduler assigns slots to sequences."""
 
     kinds: tuple[Kind, ...]
     slots: int = 0
@@ -91,7 +91,7 @@ class KVCache:
     def insert(self, slot: int, column: int, piece: Cached, start: int, rotary: Rotary) -> None:
         """Write a cached piece, from its position `start` on, to a slot from `column` on.
 
-        Layers of which the piece has only the first position get zeros at the others, which they must not see.
+        Layers with only the first position in the piece get zeros at the others, which they must not see.
         """
         (tensor,), (kind,) = self.tensors, self.kinds
         tensor[:, slot, :, column : column + len(piece) - start] = 0
@@ -233,7 +233,7 @@ class Limits:
 
 
 class CacheManager:
-    """The keys and values of one engine: those of running sequences, in slots, and the cached prefixes."""
+    """The keys and values of one engine: running sequences in slots, and cached prefixes."""
 
     def __init__(self, network: Network, limits: Limits) -> None:
         self.limits = limits

@@ -61,8 +61,8 @@ class Engine:
             memory: Bytes for keys and values, prefixes included, also as '4GB'; None means a share of the free memory,
                 less what other engines on the device may still allocate.
             exact: Make results bitwise equal in any batch, at the cost of a full batch in every step.
-            reuse: Cache what was read, so that equal beginnings of prompts are read once.
-            lookup: Check several tokens in a pass where a reply may repeat what was said before; not if `exact`.
+            reuse: Cache read prompts, so that equal beginnings are read once.
+            lookup: Check several tokens in one pass where a reply may repeat an earlier text; not if `exact`.
 
         Raises:
             UsageError: `memory` is not a size above 0.
@@ -138,7 +138,7 @@ class Engine:
         return self.submit(request).result()
 
     def run_all(self, requests: abc.Sequence[Request]) -> list[Reply]:
-        """Run many requests, batched; replies come in the order of the requests."""
+        """Run many requests in batches; replies are in the order of the requests."""
         return [future.result() for future in [self.submit(request) for request in requests]]
 
     async def arun(self, request: Request) -> Reply:

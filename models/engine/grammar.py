@@ -80,7 +80,7 @@ class Grammar:
 
     @cached_property
     def least(self) -> int:
-        """The number of tokens that the format needs: for choices that of the longest, so that all can be written."""
+        """The number of tokens that the format needs; for choices, the tokens of the longest one."""
         return max((self.vocabulary.length(each, self.form) for each in self.form.choices), default=len(self.path))
 
     def fields(self, path: Sequence[int]) -> int:
@@ -90,7 +90,7 @@ class Grammar:
     def in_text(self, path: Sequence[int]) -> bool:
         """Return True if a state with this completion is within a free text of a flat object, after a whole character.
 
-        The completion tells: it closes the text and writes all later fields. From there, whole characters other than
+        The completion shows it: it closes the text and writes all later fields. From there, whole characters other than
         quotes and backslashes lead to an equal state, with the same mask and completion.
         """
         text = self.vocabulary.text(path) if self._free else b""
@@ -112,7 +112,7 @@ class Grammar:
         return {name: field == {"type": "string"} for name, field in fields.items()} if schema == flat else {}
 
     def marker(self, before: str) -> tuple[int, ...]:
-        """Return the tokens that lead from a free reply to its format, on a line of their own."""
+        """Return the tokens of the marker between a free reply and its format, at the beginning of a line."""
         return self.vocabulary.ids(self.form.after if before[-1:] in ("", "\n") else "\n" + self.form.after)
 
     def check(self, stop: Stop) -> None:
@@ -222,7 +222,7 @@ class Free(Constraint):
         return True
 
     def next(self, chosen: Chosen) -> Effect:
-        """Return the choice, or the marker where the reply, or its one free line, would end."""
+        """Return the choice; where the reply or its one free line would end, return the marker."""
         over, freely = chosen.stops or self._breaks(chosen), Effect(self, chosen.freely, as_token=False)
         if over or chosen.left <= self.reserved:
             if not self.grammar.form.forced:
@@ -290,7 +290,7 @@ class Constrained(Constraint):
         return self.queue > 0
 
     def mask(self) -> Mask | None:
-        """Return the tokens that lead on; None once the format is complete."""
+        """Return the tokens that continue the format; None once the format is complete."""
         return None if self.forced or self.complete is not None else self._mask
 
     def may_average(self, mask: Mask | None) -> bool:

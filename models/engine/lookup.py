@@ -1,12 +1,12 @@
-"""Lookup decoding: proposals for a reply's next tokens from what was said before, several of them checked in one pass.
+"""Lookup decoding: proposals for a reply's next tokens, taken from earlier text; one pass checks several of them.
 
-A revised answer repeats much of what was heard. So where the last tokens stood before, in the prompt or the reply, the
-tokens that followed them there are proposed. A pass reads them behind the last token, and gives the logits behind each.
-At every position a token is drawn from its logits as always, with the uniform number of that position. The first is
-kept, and each further one if all tokens proposed before it are those that were drawn. So every token is the one that
-plain decoding draws, up to the rounding of another shape of pass (which in half precision may change a text): at any
-temperature, for the same seed, beside any others. (The rule of speculative decoding keeps a sure proposal d with its
-probability p(d), and draws from the rest otherwise. To draw first, and to keep d if it was drawn, does the same.)
+A revised answer repeats much of the heard text. If the last tokens occurred before, in the prompt or the reply, the
+tokens that followed them there are proposed. A pass reads them after the last token, and gives the logits after each.
+At every position a token is drawn from its logits as always, with the uniform number of that position. The first drawn
+token is kept. Each further one is kept if all tokens proposed before it equal the drawn ones. So every token is the one
+that plain decoding draws: at any temperature, for the same seed, in any batch. Only the rounding of another shape of
+pass may differ (in half precision it may change a text). (The rule of speculative decoding keeps a sure proposal d with
+its probability p(d), and draws from the rest otherwise. Drawing first, and keeping d if it was drawn, does the same.)
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class Lookup:
                 following[tuple(self._ids[at - size : at])] = at
 
     def _chance(self, at: int) -> float:
-        """Return the chance that a token is drawn that was at a place, or follows there, if those before it were.
+        """Return the chance that a proposed token is drawn, given that the proposed tokens before it were drawn.
 
-        It is taken from the number of equal tokens before the place, and the sequence's proposals so far.
+        The chance depends on the number of equal tokens before the place, and on the sequence's proposals so far.
         """
         before = self._ids[max(at - MAX_COMPARED, 0) : at][::-1]
         pairs = zip(before, reversed(self._ids), strict=False)
@@ -109,7 +109,7 @@ class Costs:
 
     @classmethod
     def of(cls, network: Network) -> Costs:
-        """Return what was measured of passes like a network's."""
+        """Return measured costs of passes for a similar network."""
         most = MAX_LOGITS // len(network.table)
         if network.device.type == "cuda":  # a 7B on an H200, in ms
             return cls((6.4, 0.044), (7.3, 0.33, 0.01), most)

@@ -1,7 +1,7 @@
 """The records of replies besides their ids: states, mean embeddings, and statistics of the logits.
 
-The passes of one batch are kept together, as whole tensors; every few passes they are reduced to numbers, because the
-statistics of one position take as many calls as those of hundreds. Then each sequence gets its own rows, as copies.
+The passes of one batch are stored together, as whole tensors. Every few passes they are reduced to numbers, because the
+statistics of one position take as many calls as those of hundreds. Then each sequence gets copies of its own rows.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Means(NamedTuple):
 
 @dataclass(eq=False)
 class Pending:
-    """The means of all sequences on one network whose tokens are not looked up; the first need looks all of them up.
+    """The means of all sequences on one network without their nearest tokens; the first use looks up all of them.
 
-    A product with the whole table costs little more over many means than over one.
+    A product of the whole table with many means costs little more than with one.
     """
 
     table: Table
@@ -56,7 +56,7 @@ class Pending:
     _guesses: list[torch.Tensor] = field(default_factory=list)
 
     def add(self, places: Sequence[tuple[list[int], int]], rows: torch.Tensor, guesses: torch.Tensor) -> None:
-        """Queue means (n, E) whose tokens have places in lists of ids; `guesses` (n,) are tokens close to them."""
+        """Queue means (n, E), each with its token's place in a list of ids; `guesses` (n,) are tokens close to them."""
         self._places += places
         self._rows.append(rows)
         self._guesses.append(guesses)
@@ -191,7 +191,7 @@ class Recent:
             self._forget()
 
     def queue(self) -> None:
-        """Queue the means whose tokens are not known yet."""
+        """Queue the means without known tokens."""
         for n, group in enumerate(self._mean_rows[self._queued :], self._queued):
             for means in group:
                 places = [(self._recorders[i].ids, self._starts[i] + n) for i in means.at]

@@ -80,7 +80,7 @@ class Cached:
 
     @cached_property
     def digest(self) -> bytes:
-        """A digest of all that changes what is read behind the piece."""
+        """A digest of everything that affects the reading of later positions."""
         tensors = tensor_digest(self.keys, self.values, self.at, self.first_keys, self.first_values)
         rest = f"{self.layers} {self.turned} {self.gaps} {self.causal}"
         return blake2b(f"{tensors} {rest}".encode(), digest_size=DIGEST).digest()
@@ -353,7 +353,7 @@ class Reply:
 
 
 def position_keys(request: Request, dtype: torch.dtype) -> list[bytes]:
-    """Return one key for each position of the prompt; rows count as cast to `dtype`, in which the model computes."""
+    """Return one key for each position of the prompt; rows are first cast to `dtype`, the model's own."""
     keys: list[bytes] = []
     for piece in request.prompt:
         if isinstance(piece, Cached):

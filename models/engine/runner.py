@@ -47,7 +47,7 @@ class Runner:
     """The sequences of every step if the engine is `exact`, else 0: then passes have one shape, and sums one order."""
 
     def run(self, batch: Batch, cache: KVCache, ahead: int = 0) -> StepOutput:
-        """Read the batch, and choose the next input of sequences whose prompts are read.
+        """Read the batch, and choose the next input of sequences that have read their prompts.
 
         `ahead` passes before this one have not been noted yet in the sequences.
         """
@@ -79,7 +79,7 @@ class Runner:
         return StepOutput(choices, states, thoughts)
 
     def _next_inputs(self, choices: Choices) -> torch.Tensor:
-        """Return the next inputs of those who speak, ids (b,) or rows (b, E), without waiting for the device."""
+        """Return the next inputs of speaking sequences, ids (b,) or rows (b, E), without waiting for the device."""
         inputs = choices.tokens
         if not choices.mean_rows:
             return inputs
@@ -260,7 +260,7 @@ def next_thoughts(states: torch.Tensor, thinking: abc.Sequence[Thinking], at_lea
 def hidden_columns(
     sequences: list[Sequence], end: int, device: torch.device, rows: int = 0
 ) -> abc.Mapping[int, torch.Tensor]:
-    """Return the columns (b, end) that layers must not see, by layer; the other layers see all."""
+    """Return for each layer the columns (b, end) that it must not see; layers without an entry see all columns."""
     masks: dict[tuple[tuple[tuple[int, int], ...], ...], torch.Tensor] = {}
     found: dict[int, torch.Tensor] = {}
     for layer in {layer for each in sequences for layer in each.request.hidden}:

@@ -37,7 +37,7 @@ class Chosen(NamedTuple):
 
     @property
     def freely(self) -> int:
-        """The token that would be written without a format."""
+        """The token that the model would write without a format."""
         return self.token if self.nearest is None else self.nearest
 
 
@@ -92,8 +92,8 @@ def limit(logits: torch.Tensor, masks: Mapping[int, NDArray[np.bool_]]) -> torch
 def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
     """Return logits / T, shifted so that the largest is 0: even the smallest T gives no infinities.
 
-    On a CPU those whose probability is below 3e-33 of the largest are -inf: sums over denormal numbers take ten times
-    as long.
+    On a CPU, logits with a probability below 3e-33 of the largest become -inf: sums over denormal numbers take ten
+    times as long.
     """
     warm = temperatures.clamp_min(torch.finfo(torch.float32).tiny)
     cooled = (logits - logits.amax(-1, keepdim=True)).div_(warm[:, None])
@@ -171,7 +171,7 @@ def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
 
 
 def moments(logits: torch.Tensor, ids: torch.Tensor, top: int) -> tuple[torch.Tensor, ...]:
-    """Return what `statistics` needs of logits (b, V): all that takes long, in calls that each take every row.
+    """Return the moments of logits (b, V) that `statistics` needs: the slow part, in calls over all rows at once.
 
     With b the distance of a logit from the largest and p = exp(b), they are (b,): b of `ids`, sum p, sum p * b; with d
     the distance of b from its mean, sum p * d ** 2 and sum p * d ** 4; then the `top` tokens and their b, (b, top).

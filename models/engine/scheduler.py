@@ -142,7 +142,7 @@ class Scheduler:
         return goes_on and not self._drafts(batch)
 
     def end_steps(self) -> None:
-        """Give the decoding sequences what was recorded, before any of them leaves its place."""
+        """Give the decoding sequences their records before any of them leaves its slot."""
         if self._steps is not None:
             self._steps.end()
             self._steps = None
@@ -160,7 +160,7 @@ class Scheduler:
         return Batch(sequences, self._pending, first, read)
 
     def _let_decode(self) -> None:
-        """Append sequences whose prompts have been read to those that are decoding."""
+        """Append sequences that have read their prompts to the decoding ones."""
         running = self.running
         for i in range(self.decoding, len(running)):
             if running[i].filled >= running[i].length:
@@ -230,7 +230,7 @@ class Scheduler:
         )
 
     def finish(self, sequence: Sequence) -> None:
-        """Remove a sequence that ended, for whatever reason."""
+        """Remove a sequence that ended for any reason."""
         self.end_steps()
         if sequence.finish is not None and not self._limits.exact:
             self.remember(sequence, replied=True)

@@ -56,7 +56,7 @@ class Sequence:
         """True if its text is needed at every step: for streaming, stop strings or a response format."""
 
     def start(self, pending: Pending, last_layer: int) -> None:
-        """Begin, or begin again; `pending` takes means whose tokens are not looked up yet."""
+        """Start or restart; `pending` takes means until their nearest tokens are looked up."""
         self.ahead: abc.Sequence[int] = ()
         """Positions of the prompt that the next pass reads."""
         self.to_paste: list[tuple[int, Cached, int]] = []
@@ -99,7 +99,7 @@ class Sequence:
             future.set_exception(ended or EngineError("the request was cancelled"))
 
     def take_chunk(self, most: int, block: int = 0) -> int:
-        """Set what the next pass reads of the prompt, with the cached pieces before and between; return the positions.
+        """Set the next part of the prompt to read, with the cached pieces before and between; return its positions.
 
         With a `block`, it reads no further than a multiple of it, and only up to the next cached piece. Positions that
         see later ones are read in one pass.
@@ -137,7 +137,7 @@ class Sequence:
 
     @property
     def ids(self) -> list[int]:
-        """The tokens of the reply so far; for means the nearest tokens, whose lookup takes time."""
+        """The tokens of the reply so far; for means the nearest tokens, and their lookup takes time."""
         return self.recorder.known_ids(self.n)
 
     @property
@@ -156,7 +156,7 @@ class Sequence:
         return self.finish is None and self.n + 1 < self.request.stop.max_new and not self.future.done()
 
     def uniform(self, ahead: int = 0) -> float:
-        """Return the uniform number for drawing the next token, or one that comes `ahead` tokens after it."""
+        """Return the uniform number for drawing the next token, or the token `ahead` places after it."""
         return self._uniforms.at(self.n + ahead) if self.request.sampling.temperature > 0 else 0.0
 
     def propose(self) -> tuple[abc.Sequence[int], float]:
@@ -165,7 +165,7 @@ class Sequence:
         return self.lookup.propose(self.recorder.ids, min(room, MAX_PROPOSED))
 
     def follow(self, ids: abc.Sequence[int]) -> Draft:
-        """Return proposed tokens up to the first that would end the reply, or that its format does not write."""
+        """Return proposed tokens before the first one that would end the reply, or that its format does not allow."""
         state, states = self.constraint, [self.constraint]
         for n, id in enumerate(ids):
             if id in self._stop_ids:
@@ -186,9 +186,9 @@ class Sequence:
         return self._completed[before - 1] if before else None
 
     def write(self, id: int, best: int, *, averaged: bool) -> Effect:
-        """Return the effect of its format on a pass's choice, whose token is the nearest to a mean if `averaged`.
+        """Return the format's effect on a pass's choice; if `averaged`, its token is the nearest one to a mean.
 
-        Nothing changes.
+        The sequence itself does not change.
         """
         assert self.constraint is not None, "asked only within a format"
         token = best if self.request.feed.kind == "mean" else id
@@ -223,9 +223,9 @@ class Sequence:
         self.next_row = thought
 
     def keep(self, id: int, best: int = -1, effect: Effect | None = None) -> None:
-        """Take the token of a pass, LATER if it is not looked up, and set `finish` if the reply ends with it.
+        """Append the token of a pass (LATER if it is not looked up), and set `finish` if the reply ends with it.
 
-        `best` is the argmax of the logits, and `effect` that of the response format.
+        `best` is the argmax of the logits, and `effect` the effect of the response format.
         """
         self.passes += 1
         if self.finish is not None:  # it only waited for its last state

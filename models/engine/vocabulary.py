@@ -1,4 +1,4 @@
-"""A tokenizer's tokens as bytes, for constrained decoding: which may come next, and a short way to a format's end.
+"""A tokenizer's tokens as bytes, for constrained decoding: the allowed next tokens, and a short completion of a format.
 
 llguidance compiles a response format and follows a reply byte by byte; a mask has the tokens that may come next.
 """
@@ -56,7 +56,7 @@ class Vocabulary:
         """Read the tokenizer; takes up to 2 s.
 
         Raises:
-            UsageError: the tokenizer is not of a kind whose tokens are known as bytes.
+            UsageError: the bytes of this kind of tokenizer's tokens are unknown.
         """
         try:
             self._own = from_tokenizer(tokenizer)  # type: ignore[arg-type]  # it checks the kind itself
@@ -132,7 +132,7 @@ class Vocabulary:
         return len(path)
 
     def rest_of(self, path: tuple[int, ...], id: int, matcher: LLMatcher) -> tuple[int, ...] | None:
-        """Return the rest of a completion after a token: all of it or what the token leaves; None if neither fits.
+        """Return the rest of a completion after a token: all of it, or the part after the token; None if neither fits.
 
         After `."`, the rest of `", "x": ""}` is `, "x": ""}`; after `"A`, the rest of `"", ...` is `", ...`. Behind a
         backslash, a sign or the first bytes of a character, the rest is what they lack and the whole completion.

@@ -1,9 +1,9 @@
 """One adapter for the chat templates of all families: it encodes turns of text and holes as ids.
 
 The template is rendered once with marks in place of the holes, then split at the marks, and each text is tokenized
-separately. No token spans the edge of a hole, so the contents of a hole (ids as they were generated, or embedding
-rows) keep their own tokens. Only the template writes special and added tokens: the same characters in a turn's text are
-read as plain text, so that a text cannot open a turn of its own.
+separately. No token spans the edge of a hole, so the contents of a hole (ids as they were generated, or embedding rows)
+keep their own tokens. Only the template writes special and added tokens. The same characters in a turn's text are read
+as plain text, so a text cannot open a new turn.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class ChatTemplate:
     ) -> None:
         """Keep the tokenizer; its template is read when a chat is encoded.
 
-        `thinking` sets the template's switch, if it has one; None leaves the template's default. `markers` are those
-        of the model's thoughts; None are those of the families that are known.
+        `thinking` sets the template's switch, if it has one; None leaves the template's default. `markers` surround the
+        model's thoughts; None uses the markers of the known families.
 
         Raises:
             UsageError: `thinking` is True, and the template has neither a switch nor markers of thoughts.
@@ -142,7 +142,7 @@ class ChatTemplate:
         return pieces
 
     def check(self) -> None:
-        """Refuse a template that leaves out what the assistant said."""
+        """Refuse a template that leaves out the assistant's texts."""
         said = [{"role": "user", "content": PROBE}, {"role": "assistant", "content": REPLY}]
         with suppress(TemplateError):  # it takes other chats
             if self.tokenizer.chat_template and REPLY not in self.rendered([*said, said[0]], True):

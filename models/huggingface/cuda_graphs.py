@@ -30,8 +30,8 @@ Shape = tuple[int, int]
 class _Graph:
     """A captured step: its input and output tensors.
 
-    It holds the addresses of the KV cache and not the cache, which would live on after the engine has dropped it. It is
-    replayed only where a cache of the same layout has the same addresses.
+    It stores the addresses of the KV cache and not the cache itself, so that the cache is freed when the engine drops
+    it. It is replayed only if a cache of the same layout has the same addresses.
     """
 
     graph: torch.cuda.CUDAGraph

@@ -151,7 +151,7 @@ class Table:
         return ids
 
     def _neighbours_of(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the rows (b, n) closest to those of ids (b,), these included, and a bound (b,) on other cosines."""
+        """Return the rows (b, n) closest to ids (b,), including their own, and a bound (b,) on other cosines."""
         asked = ids.tolist()
         new = torch.tensor(sorted({*asked} - {*self._neighbours}), dtype=torch.long, device=ids.device)
         for some in new.split(BLOCK):
@@ -247,7 +247,7 @@ def count_nonzero(values: torch.Tensor) -> torch.Tensor:
 
 
 def dots(values: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """Return the sums (...) of products of values (..., V), which do not depend on the rows beside."""
+    """Return the sums (...) of products of values (..., V); the other rows of the batch do not affect them."""
     if not _on_cpu(values) or values.shape[-1] > UNSPLIT:
         summed: torch.Tensor = torch.linalg.vecdot(values, others)
         return summed

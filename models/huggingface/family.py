@@ -51,7 +51,7 @@ def unscaled(model: PreTrainedModel) -> int | None:
 
 
 def cache_argument(model: PreTrainedModel) -> str:
-    """Return the name of the argument by which a model takes its cache: `cache` from transformers 5.24 on."""
+    """Return the name of a model's argument for its cache: `cache` from transformers 5.24 on."""
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
@@ -125,8 +125,8 @@ def _grouped(
     """Attend with queries (b, heads, n, width) to keys (b, groups, c, width); return (b, n, heads, width).
 
     For more than one query, transformers copies the keys and values for each of the heads that share them, in every
-    layer: that takes longer than the rest of a short pass. For one query it makes the heads of a group queries of one
-    head; here this is done for a few.
+    layer; that takes longer than the rest of a short pass. For one query it turns the heads of a group into queries of
+    one head. This function does the same for a few queries.
     """
     b, heads, n, width = query.shape
     groups = key.shape[1]

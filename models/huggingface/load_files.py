@@ -184,7 +184,7 @@ def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
 
 
 def check_growth(name: str, file: str, tokenizer: Mapping[str, JSONValue]) -> None:
-    """Refuse a tokenizer that may make a text many times as long: one word would take all memory."""
+    """Refuse a tokenizer that may lengthen a text many times: one word would take all memory."""
     for part in ("normalizer", "pre_tokenizer", "decoder"):
         times, seen = 1, set[str]()
         for step in _steps(tokenizer.get(part)):
@@ -264,7 +264,7 @@ def reason(error: BaseException) -> str:
 
 
 def check_files(name: str, folder: Path, config: PreTrainedConfig) -> None:
-    """Refuse a folder whose weights cannot be read, or have far fewer layers than its config: all would be built."""
+    """Refuse a folder with unreadable weights, or with far fewer layers than its config: all would be built."""
     tensors, promised = shapes(name, folder), getattr(config.get_text_config(), "num_hidden_layers", 0)
     if tensors and promised > len(tensors):
         raise _of_layers(name, promised, tensors, max(_counts(tensors).values(), default=0))

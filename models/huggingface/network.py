@@ -162,14 +162,14 @@ class Network:
             return again or self.forward(reading, layers)
 
     def shape_of_step(self, shape: tuple[int, int], window: Pages, inputs: torch.Tensor) -> tuple[int, int]:
-        """Return the rows and columns with which a step is made: its own, or those of a captured one with room."""
+        """Return the rows and columns of a step: its own, or the shape of a captured step that is large enough."""
         with self._lock:
             return self.cuda_graphs.serving(shape, window, inputs) if self.cuda_graphs else shape
 
     def attentions(self, ids: Sequence[int], *, masks_hide: bool = True) -> list[torch.Tensor]:
         """Return the attention weights (heads, n, n) of each layer over a sequence of n tokens, in float32.
 
-        Unless `masks_hide`, they are those of scores to which the mask is added as 1 and 0; states stay as they are.
+        Unless `masks_hide`, the mask is added to the scores as 1 and 0 before the softmax; states do not change.
         """
         inputs = torch.tensor([list(ids)], device=self.device)
         with self._lock, torch.inference_mode(), ExitStack() as stack:

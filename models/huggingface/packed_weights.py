@@ -139,7 +139,7 @@ class Packed(nn.Module):
 
 @dataclass(frozen=True)
 class _Order:
-    """A kernel's order of values: blocks of `block` rows, in which each byte has one column's values of two rows."""
+    """A kernel's order of values: blocks of `block` rows; each byte has the values of two rows in one column."""
 
     block: int
     halves: bool
@@ -183,7 +183,7 @@ def pack(model: PreTrainedModel, packing: Packing) -> None:
     """Replace a model's linear maps by packed ones, except those that no kernel supports; its head keeps 8 bits.
 
     The matrices are packed one by one, so that no second copy of the weights is needed. The embedding table is not
-    packed: a head that was tied to it gets a matrix of its own.
+    packed: a head that was tied to it gets its own matrix.
     """
     table, head = model.get_input_embeddings().weight, model.get_output_embeddings()
     for path, module in [*model.named_modules()]:

@@ -55,7 +55,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Kind:
-    """Tensors of one shape: which layers' keys (0) or values (1), and what one position of each is."""
+    """Tensors of one shape: their layers, keys (0) or values (1), and the shape and dtype of one position."""
 
     members: tuple[tuple[int, int], ...]
     heads: int

@@ -89,7 +89,7 @@ def first_stop(text: str, stops: Sequence[str]) -> int | None:
 
 
 def partial_stop(text: str, stops: Sequence[str]) -> int:
-    """Return the number of final characters that may become a stop string, and so are not shown yet."""
+    """Return the number of final characters that are withheld because they may become a stop string."""
     longest = max((len(stop) for stop in stops), default=0)
     for size in range(min(longest - 1, len(text)), 0, -1):
         if any(stop.startswith(text[-size:]) for stop in stops):

@@ -1,6 +1,6 @@
-"""Tool calls as a chat template writes them: found by rendering one, then asked for as JSON and read from replies.
+"""Tool calls in a chat template's format: rendered once to find it, requested as JSON and read from replies.
 
-Covers templates whose calls are JSON (Qwen, Hermes, Llama, Mistral, Cohere); others write markup of their own.
+Covers templates with calls in JSON (Qwen, Hermes, Llama, Mistral, Cohere); others use their own markup.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CallFormat:
 
     @property
     def marker(self) -> str:
-        """The line of the preface by which a reply in words turns to a call; empty if there is none."""
+        """The line of the preface that begins a call within a reply in words; empty without one."""
         return next((line.strip() for line in reversed(self.preface.splitlines()) if line.strip()), "")
 
     def schema(self, tools: Sequence[JSON]) -> JSON:
@@ -56,7 +56,7 @@ def call_format(rendered: Callable[..., str] | None) -> CallFormat:
     """Return how a template writes a tool call; `rendered` writes a chat, None if there is no template.
 
     Raises:
-        UsageError: it knows no tools, or writes calls in another form than JSON.
+        UsageError: it does not know tools, or does not write calls as JSON.
     """
     if rendered is None:
         raise UsageError(f"the model has no chat template, and so no tools; {OTHERS}")
@@ -116,7 +116,7 @@ def _schema(shape: JSONValue, name: str, parameters: JSON) -> JSON:
 
 
 def closed(schema: Any) -> Any:  # Any: a JSON schema at any depth
-    """Return a JSON schema whose objects allow only the fields that they name: a model would invent others."""
+    """Return a JSON schema that allows only the named fields of objects: a model would invent others."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, Mapping):

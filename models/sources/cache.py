@@ -103,7 +103,7 @@ def _replace(partial: Path, folder: Path) -> None:
 def remove_oldest(last: Path, limit: float = MOST_CONVERTED) -> None:
     """Delete the least recently used conversions of GGUF files beyond `limit` bytes in all.
 
-    `last`, the newest, always stays, and so does each that was used within a day.
+    `last`, the newest, always stays. Conversions that were used within a day stay, too.
     """
     folders = [folder for folder in last.parent.glob(f"{CONVERTED}*") if folder != last and source_of(folder)]
     total = nbytes_of(last)

@@ -160,7 +160,7 @@ def _quick_reading() -> Iterator[None]:
 def converted(file: Path, report: Report = lambda line: None) -> Path:
     """Return the folder of a converted GGUF file, found by the file's digest; convert it if there is none.
 
-    Those converted before and used least recently are deleted beyond a limit.
+    Beyond a limit, the least recently used earlier conversions are deleted.
 
     Raises:
         ModelError: not a complete GGUF file, or one that transformers cannot read.

