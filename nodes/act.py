@@ -1,8 +1,8 @@
 """Acts: one agent's step, a coroutine that asks the agent (`say`) and returns an update of the state.
 
-Acts run on the graph's event loop. A sync call of the graph runs the same coroutines on the loop of
-`core.event_loop`. What blocks (a search, a sandbox) belongs into a thread, and so does a plain function, which other
-packages may give as an act.
+Acts run on the graph's event loop. A sync call of the graph runs the same coroutines on the loop of `core.event_loop`.
+Blocking work (a search, a sandbox) runs in a thread. Other packages may use a plain function as an act; it also runs in
+a thread.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ It is None in a graph that an agent calls: the steps of that graph are not the r
 
 @contextmanager
 def running(discussion: tuple[object, Steps] | None) -> Iterator[None]:
-    """Set `RUNNING` for what runs within."""
+    """Set `RUNNING` within the block."""
     before = RUNNING.set(discussion)
     try:
         yield
@@ -73,7 +73,7 @@ def running(discussion: tuple[object, Steps] | None) -> Iterator[None]:
 
 
 class Node(Runnable[AnyState, AnyState]):
-    """A node or a router; only LangGraph's own run of it is traced, where a RunnableLambda would add a second one."""
+    """A node or a router; a trace shows it once (a RunnableLambda would add a second entry)."""
 
     def __init__(self, run: Callable[[Any], Any], *, quick: bool = False) -> None:
         """Create a node of a function or a coroutine; in an async graph, a `quick` function runs on the event loop."""
@@ -143,7 +143,7 @@ def _recordable(node: str, returned: AnyState) -> Update:
 
 
 def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> Node:
-    """Return the node in which `agent` performs an act."""
+    """Return a node that performs an act of `agent`."""
     contexts.acting.add(agent)
 
     async def run(state: Discussion) -> Update:

@@ -1,7 +1,7 @@
 """`Agent`: the one object that knows an agent's model, protocol, temperature, prompts and documents.
 
-It is built once for a run, with the run context. What depends on the place of a message (its seed, its attempt) comes
-with each request, see `say`.
+It is built once for a run, with the run context. Values that depend on the place of a message (its seed, its attempt)
+are passed with each request, see `say`.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Agent:
 
     @cached_property
     def order(self) -> int:
-        """The agent's place in the settings; agents that are not in them come last."""
+        """The agent's place in the settings; agents that are not in the settings come last."""
         names = self.settings.names()
         return names.index(self.name) if self.name in names else len(names)
 
@@ -169,7 +169,7 @@ class Agent:
 
     @cached_property
     def _configured(self) -> str:
-        """The agent whose settings it uses: an agent that is not in them uses those of the first."""
+        """The agent whose settings this one uses: itself, or the first agent if the settings do not have it."""
         names = self.settings.names()
         return self.name if self.name in names else names[0]
 

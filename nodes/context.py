@@ -170,9 +170,10 @@ class Contexts(Generic[AnySettings]):
         return self._as_spoken(settings, self.defaults.model_fields_set | set(context))
 
     def of(self, state: Discussion, opened: AnySettings | None = None, *, new: bool = False) -> RunContext[AnySettings]:
-        """Return the context of the settings in state; a `new` run's has read nothing yet.
+        """Return the context of the settings in state; the context of a `new` run has not read anything yet.
 
-        `opened` are these settings, if this discussion was opened with them now; others come from a file or a client.
+        `opened` are these settings if this discussion was just opened with them; other settings come from a file or a
+        client.
 
         Raises:
             UsageError: the settings are invalid, or the run's context asks for others.
@@ -341,7 +342,7 @@ def _check_same(settings: AnySettings, context: Mapping[str, AnyState]) -> None:
 class RunnableModel(BaseChatModel):
     """Any runnable from messages to a message as a chat model, such as a compiled agent with tools of its own.
 
-    It hears and speaks words, as a hosted model does; the settings of models (temperature, ...) are its own. A graph
+    It hears and speaks words, like a hosted model; it has its own temperature and other settings of models. A graph
     takes and returns `messages`.
     """
 

@@ -44,7 +44,7 @@ class Viewpoint:
 
     @property
     def entropy(self) -> float | None:
-        """The mean entropy of its votes, in nats per token; None if that of any is unknown, or the rule is `first`."""
+        """The mean entropy of its votes, in nats per token; None if any is unknown, or if the rule is `first`."""
         found = [vote["entropy"] for vote in self.votes if "entropy" in vote]
         return fsum(found) / len(found) if len(found) == len(self.votes) else None
 
@@ -66,7 +66,7 @@ def boxed(answer: str | None) -> kinds.Reading:
 
 
 def viewpoints(votes: Iterable[Vote], question: Mapping[str, Unimported]) -> list[Viewpoint]:
-    """Return the distinct answers, most votes first, then in the order in which agents first gave them."""
+    """Return the distinct answers, most votes first; ties are in the order in which agents first gave them."""
     kind, distinct = kinds.kind_of(question), list[Viewpoint]()
     for order, vote in enumerate(votes):
         if (answer := vote["answer"]) is None:
@@ -97,7 +97,7 @@ def is_tie(votes: Iterable[Vote], question: Mapping[str, Unimported]) -> bool:
 
 
 def abstaining(votes: Iterable[Vote]) -> list[str]:
-    """Return the agents whose answer could not be read."""
+    """Return the agents without a readable answer."""
     return [vote["agent"] for vote in votes if vote["answer"] is None]
 
 
@@ -107,7 +107,7 @@ def viewpoint_slots(
     references: Mapping[str, MessageRef] | None = None,
     most: int | None = None,
 ) -> list[tuple[str, list[MessageRef]]]:
-    """Return each answer as a line with its number of agents, and the messages of at most `most` of them.
+    """Return each answer as a line with its number of agents, and the messages of at most `most` agents.
 
     Abstentions come last, under a line that cannot be mistaken for an answer.
     """
@@ -196,7 +196,7 @@ def by_majority(run: RunContext[Any], state: Discussion) -> Decision:
 
 
 def by_last(run: RunContext[Any], state: Discussion) -> Decision:
-    """Decide by the last agent's answer, under the name of its role; no other agent gives one."""
+    """Decide by the last agent's answer, the only one in the discussion, under the name of its role."""
     votes = last_votes(run, state)
     vote, agent = votes[-1], votes[-1]["agent"]
     role = run.settings.role_of(agent)
@@ -215,9 +215,9 @@ def majority(votes: Sequence[Vote], question: Question) -> Decision:
 
 
 def with_unreadable(decision: Decision, unread: int, of: int, consequence: str) -> Decision:
-    """Return a world's decision with the number of actions that could not be read, and say so if there are any.
+    """Return a world's decision with the number of unreadable actions; if there are any, the reason names them.
 
-    A game in which nobody could be understood may end well by itself, so its score alone would mislead.
+    A game may end well although no action could be read, so its score alone would mislead.
     """
     said = f"; {unread} of {of} {consequence}" if unread else ""
     measures = {**decision.get("measures", {}), "unreadable": unread}

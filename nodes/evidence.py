@@ -76,7 +76,7 @@ def search(run: RunContext[Any], question: Question, searches: Iterable[Search],
 
 
 def numbers(settings: Pooled, evidence: Found, pool: Mapping[str, Evidence], before: Sequence[str] = ()) -> list[str]:
-    """Return keys by number: in the order in which they were found, or by fused ranks; old numbers do not change."""
+    """Return keys by number, in order of retrieval or by fused ranks; old numbers do not change."""
     from sottovoce.retrievers.pool import Listed, fused, numbered
 
     if settings.pool == "faithful":
@@ -190,7 +190,7 @@ class Articles:
 
 
 class FoundPassages:
-    """A library whose pages are the best passages of a search (SDE's world), with the documents of the last search."""
+    """A library of passages (SDE's world): a page has the best passages of a search; `documents` are the last found."""
 
     def __init__(self, retriever: Runnable[str, list[Document]]) -> None:
         self.documents: list[Document] = []
@@ -225,7 +225,7 @@ def retriever_of(run: RunContext[Any], question: Question, spec: str) -> Runnabl
     """Return a retriever by name, or of the question's documents, with the run's reranker and filter.
 
     Raises:
-        UsageError: it cannot be opened, or the question has no documents.
+        UsageError: the retriever cannot be opened, or the question has no documents.
     """
     from sottovoce.retrievers import open_retriever  # late: it may bring index libraries
 

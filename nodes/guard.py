@@ -137,7 +137,7 @@ class Guard:
 
 
 def chance(run: RunContext[Any], state: Discussion, message: Message) -> float:
-    """Draw a number uniformly from [0, 1), seeded by run, question, place and its purpose, unlike any reply."""
+    """Draw a number uniformly from [0, 1), seeded by run, question, place and purpose; no reply has this seed."""
     seed = [run.settings.seed, question_id(state), *message.place, "random monitor"]
     return random.Random(json.dumps(seed)).random()
 
@@ -159,7 +159,7 @@ def spent(state: Discussion, settings: Settings, role: str, message: Message) ->
 def finished(messages: Sequence[Message]) -> list[Message]:
     """Return one message for each act: the last of several attempts, without answer turns.
 
-    A withdrawn message that was repeated was an act of its own.
+    A withdrawn message that was repeated counts as a separate act.
     """
     repaired = {message.place for message in messages if message.asked == "repair"}
     return [
@@ -211,7 +211,7 @@ def features_of_acts(
 
 
 def missing_features(agent: Agent, measure: Measure) -> str:
-    """Return which features a chat model cannot return, and what to do; empty if it may: local models can."""
+    """Return the features that a chat model cannot return, with a remedy; empty if it may. Local models can."""
     if agent.is_hooked:
         return ""
     model = agent.model

@@ -1,8 +1,8 @@
 """How agents hear one another: by the protocol, as control messages, or as text while the agents agree.
 
 With escalation, a message is heard as its tokens alone, unless the votes of its round differ (an abstention differs
-from every answer), or the mean entropy of its tokens is above a threshold. Both are read from the state, so that a
-resumed discussion hears the same, and a message is heard in all later rounds as in the first.
+from every answer), or the mean entropy of its tokens is above a threshold. Both are read from the state. So a resumed
+discussion hears the same, and all later rounds hear a message in the same form as the first.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def escalates(run: RunContext[Any]) -> bool:
 
 
 def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return a prompt in which others' messages are text alone, unless the settings escalate them."""
+    """Return a prompt with others' messages as text alone, unless the settings escalate them."""
     if not escalates(run):
         return turns
     above: float | None = run.settings.escalate_above  # None escalates by disagreement
@@ -162,15 +162,15 @@ def is_controlled(settings: Settings, agent: str) -> bool:
 
 
 def heard_edges(settings: Settings) -> set[tuple[str, str]]:
-    """Return the pairs (speaker, hearer) whose messages are heard over a discussion."""
+    """Return the pairs (speaker, hearer) of all messages that are heard in a discussion."""
     return {edge for edge in settings.edges() if not is_controlled(settings, edge[1])}
 
 
 def with_thoughts(run: RunContext[Any], agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return a prompt in which the thoughts of others stand before their messages, by the setting `share_thoughts`.
+    """Return a prompt with the thoughts of others before their messages, by the setting `share_thoughts`.
 
-    Not before quoted parts of a message, and not where others hear a public text instead of all of it. An empty message
-    is heard as "(nothing)", unless it is a control's.
+    Quoted parts of a message and public texts get no thoughts. An empty message is heard as "(nothing)", unless it is a
+    control message.
     """
     controlled = is_controlled(run.settings, agent)
 
@@ -195,7 +195,7 @@ class Edge(NamedTuple):
 
 
 def check_alone(run: RunContext[Any]) -> list[str]:
-    """Return notes on agents whose models run one request at a time."""
+    """Return notes on agents with models that run one request at a time."""
     if not (local := local_models(run)):
         return []
     from sottovoce.models.load import ONE_BY_ONE  # late: torch
@@ -234,7 +234,7 @@ def carries_all(run: RunContext[AnyState], agent: str) -> bool:
 
 
 def in_words_alone(run: RunContext[AnyState]) -> bool:
-    """Return True if all agents hear one another in words, so that nobody hears the protocol of the run."""
+    """Return True if all agents hear one another in words, so that the protocol of the run has no effect."""
     return run.once("words alone", lambda: {edge.in_words for edge in _edges(run).values()} == {True})
 
 
@@ -291,7 +291,7 @@ def _unnamed(run: RunContext[AnyState]) -> list[str]:
 
 
 def _cold(run: RunContext[AnyState]) -> list[str]:
-    """Return a note if mean embeddings are those of single tokens, so that messages carry only text."""
+    """Return a note if mean embeddings equal single tokens' embeddings, so that messages carry only text."""
     local = local_models(run)
     # Temperature 0 reduces a mean to one token; the published code uses 1 instead.
     averaging = [

@@ -1,11 +1,12 @@
-"""Watched acts, whose updates are checked before they are published or acted on (arXiv 2502.05986).
+"""Watched acts: their updates are checked before they are published or acted on (arXiv 2502.05986).
 
 A watched act is two nodes. In the first the agent speaks, and its whole update stays pending in state. In the
 second a `Watch` checks the messages, and the update is published or replaced by an intervention. Messages that are
 written in parallel and acted on together may be checked together, in one node before that step.
 
 A person who approves is a watch too: the graph stops with the text and its consequence (`Interrupt.value`, plain JSON),
-and resumes with one of `EXPECTED`. A new text is the person's: the act runs again with it, and it is read like a reply.
+and resumes with one of `EXPECTED`. If the person writes a new text, the act runs again with it, and the text is read
+like a reply.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Probes that replace payloads by those of a finished run's messages about other questions (docs/howto/probes.md).
 
-Under `shuffled` each question hears another one's messages of about the same length; under `noise_cov` up to `SAMPLED`
-messages of a place are heard as one distribution. No choice depends on a payload's content. Donors are copied into the
-run's own store, which then does not need the donor run, and are named in the messages that heard them.
+Under `shuffled` each question hears another question's messages of about the same length. Under `noise_cov` up to
+`SAMPLED` messages of a place are heard as one distribution. No choice depends on a payload's content. Donors are copied
+into the run's own store, so the donor run is no longer needed. Messages that heard donors name them.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def check_probes(run: RunContext[AnyState]) -> list[str]:
 
 
 def with_donors(run: RunContext[Any], state: Discussion, agent: Agent, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return a prompt in which others' messages have the donors or seeds for the agent's probe."""
+    """Return a prompt with the donors or seeds of the agent's probe in others' messages."""
     if (probe := _options(agent).probe) == "none":
         return turns
     donors = donors_of(run, agent)

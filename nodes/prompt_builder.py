@@ -44,8 +44,8 @@ class PromptBuilder:
     def first_turns(self) -> tuple[Turn, ...]:
         """Return the first prompt of several rounds: the question, or the request to share a part of the facts.
 
-        A model that answers from a part of the facts invents the rest, and hearers cannot see what it invented. The
-        request does not show the question, which small models would answer instead.
+        A model that answers from a part of the facts invents the rest, and hearers cannot recognize the inventions. The
+        request does not show the question, because small models would answer it instead.
         """
         if not self.knows_a_part:
             return self.independent()
@@ -55,7 +55,7 @@ class PromptBuilder:
     def full_turn(
         self, form: str | None = None, demonstrations: Sequence[str] = (), discussion: Sequence[Part] = ()
     ) -> tuple[Part, ...]:
-        """Return a full turn: what the agent knows, what it hears, and last the question and the form.
+        """Return a full turn: the agent's facts, the messages it hears, and last the question and the form.
 
         `form` replaces the request for the answer's form; `demonstrations` come before the task's own.
         """
@@ -131,7 +131,7 @@ class PromptBuilder:
     ) -> tuple[Turn, ...]:
         """Return the chat so far. `own[r]` and `others[r]` are the answers of round r, from 0 to the last.
 
-        `order` restates the agent's own last answer beside the others' answers. After a first round that shared facts,
+        `order` restates the agent's own last answer next to the others' answers. After a first round that shared facts,
         the chat begins with one prompt instead: see `after_sharing`.
         """
         turns = [*self.first_turns()]
@@ -210,7 +210,7 @@ class PromptBuilder:
         return list(map(shown, passages_of(self.question, self.owner)))
 
     def system_turn(self, *of_scheme: Part) -> list[Turn]:
-        """Return the turn with the scheme's and the agent's system prompt; no turn if there is none."""
+        """Return the turn with the scheme's and the agent's system prompts; no turn without them."""
         parts: list[Part] = [*of_scheme]
         if self.system:
             parts += ["\n", self.system] if parts else [self.system]
@@ -231,7 +231,7 @@ def listing(request: str, choices: Sequence[str]) -> str:
 
 
 def own_turn(message: Message, *, latest: bool = True) -> Turn:
-    """Return the turn of a chat in which an agent reads a message of its own."""
+    """Return the turn of a chat that shows an agent its own message."""
     return Turn("assistant", (MessageRef(message, latest=latest, own=True),))
 
 

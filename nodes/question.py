@@ -103,7 +103,7 @@ def _sha256(text: str) -> str:
 
 
 class Content(NamedTuple):
-    """The content of a question, which makes it the same as another, whatever their ids."""
+    """The content of a question; questions with equal content are the same, whatever their ids."""
 
     asked: str
     """The digest of its text, choices and game."""
@@ -141,7 +141,7 @@ def same_questions(contents: Mapping[Name, Content]) -> dict[Name, Name]:
 
 
 def passages_of(question: Question, agent: str | None) -> list[Passage]:
-    """Return the passages that `agent` knows; for None those of all agents, each once, in agents' order."""
+    """Return the passages that `agent` knows; for None all agents' passages, each once, in agents' order."""
     documents = question.get("documents") or []
     if isinstance(documents, Mapping):
         owned = documents.values() if agent is None else [documents.get(agent, [])]

@@ -35,7 +35,7 @@ class DiscussionRule:
         return agents
 
     def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
-        """Return the agents that hear a message in the next round: any, also its author, or none."""
+        """Return the agents that hear a message in the next round: any agents, including its author, or []."""
         return [agent for agent in agents if agent != message.agent]
 
     def should_wait(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:

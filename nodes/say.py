@@ -112,7 +112,7 @@ async def say(
 
 
 def unread(message: Message, error: str, longest: int = 0) -> str:
-    """Return why a reply has an error: rather than what it lacks, that it is not whole, was refused or is empty."""
+    """Return the error of a reply; a reply that was cut, refused or empty has that as its error."""
     if not error or not message.ended:
         return error
     if message.ended == "limit":
@@ -128,12 +128,12 @@ async def say_answer(
     *,
     is_read: bool = True,
 ) -> list[Message]:
-    """Return a freely reasoned reply, and the answer turn if it holds no answer but the scheme reads one (`is_read`).
+    """Return a freely reasoned reply, and an answer turn if the scheme reads an answer (`is_read`) and it has none.
 
-    A scheme reads the answers that it votes on, decides by, or ends early for. If answers of the kind have a form, it
-    constrains the answer turn, and with `--guide on` also the reply's last line. Forcing that line by default would
-    add it after readable answers, where models contradict themselves. A small model writes its answer in a few words
-    as a sentence, which states nothing: its reply begins behind "Answer:".
+    A scheme reads answers to vote, to decide, or to end early. If the kind of answer has a form, it constrains the
+    answer turn, and with `--guide on` also the reply's last line. Forcing that line by default would add it after
+    readable answers, and models would contradict themselves. A small model writes a short answer as a sentence, which
+    states no answer; so its reply begins after "Answer:".
     """
     form = form_of(state)
     ask = replace(ask, response_format=form and replace(form, after=ANSWER_PREFILL, optional=True))
@@ -152,8 +152,8 @@ def form_of(question: Question) -> Form | None:
 def phrases_of(text: str, question: str) -> tuple[str, ...]:
     """Return the short phrases of a reply without the question's words and the commonest ones; the last of many.
 
-    A small model that is asked for the answer alone repeats its sentence; of these phrases it chooses the answer. There
-    are none if the question itself may have the answer ("..., Ada or Eve?").
+    A small model that is asked for the answer alone repeats its sentence, but it can choose the answer among these
+    phrases. Return none if the question itself may have the answer ("..., Ada or Eve?").
 
     >>> phrases_of("Sable Point lies on the river Orn.", "On which river does the town where Ada lives lie?")
     ('Sable Point', 'Orn')
@@ -255,7 +255,7 @@ async def _attempt(
 
 
 def _as_heard(run: RunContext[Any], state: Discussion, speaker: Agent, ask: Ask) -> tuple[Ask, list[Hearing]]:
-    """Return a request as the settings have it heard, and the messages of others in it; this reads payloads."""
+    """Return a request changed by the settings of hearing, and the others' messages in it; this reads payloads."""
     turns = with_thoughts(run, speaker.name, escalated(run, state, ask.turns))
     ask = replace(ask, turns=with_donors(run, state, speaker, turns) if speaker.local else turns)
     return ask, heard_in(run, speaker.name, None if speaker.person else speaker.local, ask)
@@ -264,8 +264,8 @@ def _as_heard(run: RunContext[Any], state: Discussion, speaker: Agent, ask: Ask)
 async def _replied(state: Discussion, speaker: Agent, ask: Ask, hearings: list[Hearing]) -> Message:
     """Return the reply of the agent, or of a person who took it over or rewrote its message.
 
-    The call is reported to streams, and a saved run records the prompt and what is heard in it: that of a model before
-    it replies, that of a person with the reply, since LangGraph runs the node twice.
+    The call is reported to streams. A saved run records the prompt and the messages heard in it: before a model
+    replies, but with a person's reply, since LangGraph runs that node twice.
     """
     from langchain_core.runnables.config import ensure_config  # late, as all that imports langchain or langgraph
 
@@ -291,7 +291,7 @@ async def _replied(state: Discussion, speaker: Agent, ask: Ask, hearings: list[H
 
 
 def lacks_answer(question: Question) -> Validate:
-    """Return the check that says what a reply lacks if it neither states an answer nor calls it unknown."""
+    """Return a check that reports a reply without an answer, unless the reply calls the answer unknown."""
 
     def validate(message: Message) -> str:
         is_stated = kinds.reading(message, question).answer or kinds.declines(message.whole_text, question)

@@ -257,7 +257,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         return documents if self.shows_documents else []
 
     def topology(self) -> tuple[str, ...]:
-        """Return what a graph's nodes and edges depend on: a run cannot change it."""
+        """Return the values that determine a graph's nodes and edges; a run cannot change them."""
         return (f"{len(self.speakers())} agents",)
 
     def needs(self) -> dict[str, str]:
@@ -269,7 +269,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         raise UsageError("the question has a game, but this scheme plays none; run it with the game's own world")
 
     def check_levers(self, game: Mapping[str, AnyState]) -> None:
-        """Raise a UsageError for a setting that differs from a stored game, whose own value would be used."""
+        """Raise a UsageError for a setting that differs from a stored game's value; the game's value would be used."""
         for name in [name for name in game if name in self.model_fields_set]:
             if (mine := getattr(self, name)) != game[name]:
                 raise UsageError(f"{name} is {mine!r}, but the game has {game[name]!r}; leave it out")
@@ -281,8 +281,8 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
     def per_agent(self, field: str) -> list[JSONValue]:
         """Return the values of a per-agent field, one for each of `names`; [] if none was set.
 
-        One value applies to all. With one value for each agent that discusses, the others get the first
-        agent's value, except for the system prompt, which they do not get.
+        One value applies to all agents. With one value for each agent that discusses, the others get the first agent's
+        value, but they do not get a system prompt.
 
         Raises:
             UsageError: the number of values fits none of these.

@@ -68,7 +68,7 @@ def setup(
 
 
 def next_round(contexts: Contexts[Any], *, watched: bool) -> Node:
-    """Return the node that begins a round, in which agents hear the one before; if watched, a reset returns here."""
+    """Return the node that begins a round; agents hear the previous round. If watched, a reset returns here."""
 
     def next_round(state: Discussion) -> Update:
         began = {"round": state["round"] + 1, "turn": 0}

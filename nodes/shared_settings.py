@@ -1,4 +1,4 @@
-"""Settings that several schemes share: what agents read of one another, votes, searches and evidence."""
+"""Settings that several schemes share: hearing, votes, searches and evidence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SEARCHED = Names("retriever", (ENCYCLOPEDIA, DOCUMENTS))
 
 
 class Controlled(Settings):
-    """Settings of schemes whose agents read one another's messages, or something else as a control."""
+    """Settings of schemes with agents that read one another's messages, or a control instead."""
 
     control: Control = Field(
         default="none",

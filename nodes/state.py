@@ -1,4 +1,4 @@
-"""The state and the output of a discussion's graph (plain JSON and references, never tensors), and who hears what.
+"""The state and the output of a discussion's graph (plain JSON and references, never tensors), and messages by hearer.
 
 A scheme derives its own state from `Discussion` and adds typed keys. A reset restores the earlier
 values of keys that are annotated with `RESTORED`; the others (counters) stay.
@@ -88,7 +88,7 @@ class Mark(TypedDict):
 
 
 class Intervened(TypedDict):
-    """An intervention: whose messages it concerned, when and why."""
+    """An intervention: the author of its messages, the time and the reason."""
 
     agent: str
     """All names, if several agents were checked together."""
@@ -166,13 +166,13 @@ def outcome_of(state: type[Any], question: type[Any] = Question) -> type[Any]:
 def current_messages(state: Discussion) -> list[Message]:
     """Return the messages of the current epoch and those of earlier ones that were not withdrawn.
 
-    Only the last of several attempts is heard. Answer turns are read but not heard: hearers get the reply before.
+    Only the last of several attempts is heard. Answer turns are read but not heard; hearers get the reply before.
     """
     return latest(message for message in _standing(state) if message.asked != "answer")
 
 
 def concluded(state: Discussion, message: Message) -> Message | None:
-    """Return the answer turn after a message that could not be read, in its last edit; None if there was none."""
+    """Return the answer turn after an unreadable message, in its last edit; None without one."""
     turns = [each for each in _standing(state) if each.asked == "answer" and each.place[:-1] == message.place[:-1]]
     after = [each for each in turns if each.attempt > message.attempt]
     return max(after, key=lambda turn: turn.attempt, default=None)
@@ -230,7 +230,7 @@ def said(state: Discussion, agent: str, round: int, acts: Collection[str]) -> Me
 
 
 def attempt_of(state: Discussion, agent: str, act: str) -> int:
-    """Return the number of the next attempt at an act, after those of this moment on the board."""
+    """Return the number of the next attempt at an act, after the attempts on the board at this place."""
     here = (*moment(state), agent, act)
     before = [message.attempt for message in state.get("board", []) if message.place[:-1] == here]
     return max(before, default=-1) + 1

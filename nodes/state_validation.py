@@ -41,7 +41,7 @@ def settings_of(state: Discussion, known: Collection[str]) -> JSON:
     """Return the settings in a state; `known` are the names of the scheme's settings.
 
     Raises:
-        UsageError: there are none, they are not a JSON object, or one is missing, which a default would replace.
+        UsageError: there are no settings, they are not a JSON object, or one is missing (a default would replace it).
     """
     settings: Any = state.get("settings")  # Any: may be edited
     try:
@@ -90,7 +90,7 @@ def check_state(state: Mapping[str, JSONValue], speakers: Collection[str]) -> No
 
 @cache
 def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
-    """Return an adapter in which all keys are optional: most are added after the first node."""
+    """Return an adapter with only optional keys: most are added after the first node."""
     hints = {name: _fail_fast(hint) for name, hint in get_type_hints(schema, include_extras=True).items()}
     hints["pending"] = dict[str, PendingUpdate]
     return TypeAdapter(TypedDict(schema.__name__, hints, total=False))  # type: ignore[operator]  # made at run time

@@ -1,7 +1,7 @@
-"""Watches, which check messages before they are published: their interventions, and temperatures of repeated replies.
+"""Watches check messages before they are published. Here: their interventions, and temperatures of repeated replies.
 
-At temperature 0 the same prompt gives the same text, whatever the seed, so a reset would change nothing. There, and
-only at places with an earlier reply, replies are sampled at `redraw_temperature`.
+At temperature 0 the same prompt gives the same text under any seed, so a reset would change nothing. Therefore repeated
+replies at temperature 0 are sampled at `redraw_temperature`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Watch(Protocol):
     def __call__(self, run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
         """Return an intervention, or None to publish the messages.
 
-        They are the attempts of one act, with an answer turn if there was one; or those of all acts checked together.
+        The messages are the attempts of one act, with its answer turn if any, or the attempts of all acts checked
+        together.
         """
         ...
 
@@ -74,8 +75,8 @@ def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> l
     """Refuse, before any model runs, a watch whose interventions would fail, and return notes on it.
 
     Raises:
-        UsageError: a human may take over an agent, but the graph has no checkpointer; or the watch has a method
-            `begin(run)`, which returns such notes, and raises the error.
+        UsageError: a human may take over an agent, but the graph has no checkpointer; or `begin(run)` of the watch,
+            which returns such notes, raises it.
     """
     if run.settings.intervention == HUMAN:
         from sottovoce.agents.person import check_saver  # late: langgraph
@@ -122,7 +123,7 @@ def said_again(state: Discussion, place: Place) -> bool:
 
 
 def check_redrawn(run: RunContext[Any], agents: Sequence[str]) -> list[str]:
-    """Return a note if some of the agents, which may be asked again, have temperature 0.
+    """Return a note if some of the agents that may be asked again have temperature 0.
 
     Raises:
         UsageError: all of them would repeat themselves.
