@@ -1,7 +1,8 @@
 """A reply's own statements, as opposed to what it quotes, reports, attributes to others, supposes or denies.
 
-Nothing here is a parser of sentences: the words around a statement are searched for signs that it is another's, and a
-statement that has one is left out. That reads too little rather than too much, since what is not read is asked for.
+Sentences are not parsed. The words around a statement are searched for signs that it is another's, and a statement with
+such a sign is left out. This errs on the side of reading too little, because an agent is asked again if no answer is
+read.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ OPENED = re.compile(r"[\u201c\u00ab\u300c](?![^\n]*[\u201d\u00bb\u300d])")
 
 
 def is_own(text: str, at: int) -> bool:
-    """Return whether what begins at a place of a text is stated by the text itself, as the words before it say.
+    """Return whether a text itself makes the statement that begins at a place, judged by the words before it.
 
-    They are those of its sentence. Before something that begins a line or a fenced block, they are a line before it
-    that ends in a colon. Words within quotation marks, lines quoted as in mail (`> `), and what stands under a heading
-    that names another speaker are not the text's own.
+    These are the words of its sentence. For a statement at the beginning of a line or a fenced block, they are a line
+    before it that ends in a colon. Words within quotation marks, lines quoted as in mail (`> `), and text under a
+    heading that names another speaker are not the text's own.
 
     >>> is_own("Agent 2 gets 18.", 13), is_own("Unlike agent 2, I get 25.", 22), is_own("If so, 18.", 7)
     (False, True, False)

@@ -36,7 +36,7 @@ ESCAPED = "\\ue000"
 
 
 class Prompts:
-    """The prompt files in force: those of a user's pack, then ours."""
+    """The prompt files in use: the files of a user's pack, then ours."""
 
     def __init__(self, pack: Path | None = None, own: Mapping[str, Path] = MappingProxyType({})) -> None:
         """Read and check all files, so that a misspelled slot never stops a run halfway.

@@ -55,10 +55,10 @@ class Structured:
 
 
 def read_json(text: str, names: Sequence[str], may_be_empty: Sequence[str] = ()) -> Structured:
-    """Return the wanted fields of the reply's own object; of several that agree, the last of those with most fields.
+    """Return the wanted fields of the reply's own object; if several agree, the last one with the most fields.
 
     Names match regardless of case, spaces, other signs and remarks in parentheses. Two own objects that differ in a
-    wanted field are no statement, and neither is an object that names an agent as its author.
+    wanted field do not count. An object that names an agent as its author does not count, either.
     """
     best, stated = Structured({}, dict.fromkeys(names, "is missing: there is no whole JSON object")), dict[str, str]()
     for read in read_objects(text, names, may_be_empty):

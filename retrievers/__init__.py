@@ -68,7 +68,7 @@ IN_PYTHON = About("PACKAGE.MODULE:NAME", "a LangChain retriever or vector store 
 
 
 def described() -> list[About]:
-    """Return all retrievers; those of other packages have only a name."""
+    """Return all retrievers; retrievers of other packages have only a name."""
     return [*ABOUT.values(), IN_PYTHON, *(About(name, "") for name in RETRIEVERS if name not in ABOUT)]
 
 

@@ -1,11 +1,11 @@
 """BM25 in this process with bm25s: a retriever that needs no service, Java or torch, and the builder of its indexes.
 
-Scores are those of Lucene's variant with pyserini's k1 and b. An index takes about 5 kB of memory per
-passage of 100 words while it is built, and almost none when it is opened from disk, since it is memory-mapped.
-Text is analyzed nearly as Lucene's English analyzer does it: words are lowercased, stripped of a possessive 's and
-stemmed, and stop words are removed. Unlike Lucene, abbreviations are split at their dots: `U.S.` is two terms.
-Accents do not count: `Zurich` finds Zürich. Scripts without spaces between words (Chinese, Japanese, Thai and others)
-are read as pairs of characters, as by Lucene's CJK analyzer, and Chinese characters also one by one.
+Scores follow Lucene's variant with pyserini's k1 and b. An index takes about 5 kB of memory per passage of 100 words
+while it is built. An index opened from disk takes almost no memory, since it is memory-mapped. Text is analyzed nearly
+as Lucene's English analyzer does it: words are lowercased, stripped of a possessive 's and stemmed, and stop words are
+removed. Unlike Lucene, abbreviations are split at their dots: `U.S.` is two terms. Accents do not count: `Zurich` finds
+Zürich. Scripts without spaces between words (Chinese, Japanese, Thai and others) are read as pairs of characters, as by
+Lucene's CJK analyzer, and Chinese characters also one by one.
 """
 
 from __future__ import annotations

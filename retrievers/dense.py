@@ -90,7 +90,7 @@ class DenseIndex(PassageRetriever):
         Without `encoder`, the encoder that the index names is loaded.
 
         Raises:
-            CorpusError: there is no index, it is damaged, or its vectors are those of another encoder.
+            CorpusError: there is no index, it is damaged, or another encoder made its vectors.
             ModelError: the encoder is not available.
             UsageError: FAISS is not installed.
         """

@@ -2,7 +2,7 @@
 
 Any LangChain `Embeddings` can be used instead of a sentence encoder. A reranker reads the query with each of the first
 hits of a search and assigns new scores; a LangChain document compressor can be used instead, which may also drop hits.
-A model is loaded from a directory at first use, from safetensors alone; code of its own is never run.
+A model is loaded from a directory at first use, from safetensors alone; the model's own code is never run.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def open_reranker(spec: str) -> Reranker:
     """Return the cross-encoder in a directory, or the compressor or reranker with a dotted name; its module is run.
 
     Raises:
-        UsageError: The name is not that of a compressor or reranker, or creating it fails.
+        UsageError: The name does not belong to a compressor or reranker, or creating it fails.
     """
     if not DOTTED.fullmatch(spec):
         return CrossEncoder(spec)

@@ -35,7 +35,7 @@ SPENT = "run out of searches"
 
 
 class Google(PassageRetriever):
-    """A retriever of a Google search's organic results in their order, without those that have no snippet."""
+    """A retriever of a Google search's organic results in their order; results without a snippet are left out."""
 
     _key: SecretStr | None
     _saved: Path | None

@@ -257,10 +257,10 @@ class IndexBuilder(Protocol):
         """Settings of the index, which the manifest records."""
 
     def add(self, work: Path, first: int, passages: Sequence[Passage]) -> None:
-        """Write what a shard needs, from row `first` on, overwriting what an interrupted call left."""
+        """Write a shard from row `first` on, overwriting the rest of an interrupted call."""
 
     def finish(self, work: Path, passages: PassageStore) -> None:
-        """Write the index, and remove what `add` wrote."""
+        """Write the index, and remove the files that `add` wrote."""
 
 
 OnProgress = Callable[[int, float], object]
@@ -330,7 +330,7 @@ def _locked(folder: Path) -> Iterator[Path]:
 
 
 def _check_partial(work: Path, identity: str) -> None:
-    """Record what is built, or check that it is the same as before an interruption."""
+    """Record the corpus and the settings, or check that they are the same as before an interruption."""
     if not (file := work / "partial.json").exists():
         file.write_text(identity, encoding="utf-8")
     if file.read_text(encoding="utf-8") != identity:

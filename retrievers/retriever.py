@@ -113,7 +113,7 @@ OF_PASSAGE = ("docid", "title", "url")
 
 
 class LangChainRetriever(PassageRetriever):
-    """Another package's retriever; its scores are 1/rank, since stores disagree on what theirs mean."""
+    """Another package's retriever; its scores are 1/rank, because stores define scores differently."""
 
     retriever: BaseRetriever
 

@@ -1,8 +1,8 @@
 """Requests to a service over HTTP: timeouts, retries, and a one-line message for every failure.
 
-A URL may contain a key. Therefore no exception of requests is chained (its message quotes the URL, and so would
-its traceback), keys are masked in urllib3's log and in everything that a service says, and no function that an
-error of ours passes through has a key in a local variable.
+A URL may contain a key. Therefore no exception of requests is chained: its message quotes the URL, and its traceback
+would, too. Keys are masked in urllib3's log and in all texts of a service. If one of our errors passes through a
+function, that function has no key in a local variable.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@ r"""Kinds of answers by name: request, read and compare answers.
 
 A reply is read in the same way for every kind (`reading`): it states its answer by a line `Answer: X`, "the answer is
 X", a box, the field "answer" of a JSON object, `<answer>` tags or brackets at the end; or it is nothing but the answer.
-What is quoted, reported, conditional or denied states nothing (`prompts.own`), and neither does a reply that was cut.
-Two statements that differ are none, unless the later one corrects the earlier. Other prose is not read: whoever needs
-an answer asks for it. A statement of "unknown", a line without an answer of the kind and a statement that is retracted
-are abstentions. An abstention is None: it is never counted as right and never pooled as a vote.
+Quoted, reported, conditional and denied statements do not count (`prompts.own`). A reply that was cut has no statement.
+Two different statements count as none, unless the later one corrects the earlier. Other prose is not read: a scheme
+that needs an answer asks for it. A statement of "unknown", a line without an answer of the kind and a retracted
+statement are abstentions. An abstention is None: it is never counted as right and never pooled as a vote.
 
-A kind is one object (see `Kind`), which its file registers when imported or which is declared as an entry point of the
-group `sottovoce.kinds`.
+A kind is one object (see `Kind`). Its file registers it when imported, or an entry point of the group `sottovoce.kinds`
+declares it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ ABSTENTION = Reading(None, None)
 
 
 def kind_of(question: Mapping[str, Unimported]) -> str:
-    """Return the kind that a question sets, else that of its choices or target, else the one its wording asks for."""
+    """Return the kind that a question sets, else the kind of its choices or target, else of its wording."""
     if kind := question.get("kind"):
         return str(kind)
     if question.get("choices"):
@@ -133,12 +133,12 @@ def reading(message: Message, question: Mapping[str, Any]) -> Reading:  # Any: s
 
 
 def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """Return the answer of `reading` in the text of a whole reply."""
+    """Return the answer that `reading` finds in the text of a complete reply."""
     return _read(text, kind_of(question), tuple(question.get("choices") or ())).answer
 
 
 def boxed(message: Message, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    r"""Return what a reply states in boxes of its own, "the Orla" of `\boxed{\text{the Orla}}`; None without any."""
+    r"""Return the content of a reply's own boxes, "the Orla" of `\boxed{\text{the Orla}}`; None without any."""
     body = plain(message.whole_text)
     settled = _settled([(box, box.text.strip()) for box in own_boxes(body)], body, str.__eq__)
     return None if settled is None or is_open(settled[1], question) else settled[1]
@@ -167,7 +167,7 @@ def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see 
 
 
 def target_of(question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """Return the target in canonical form: a choice's letter if the target is its text; None if there is none."""
+    """Return the target in canonical form, for a choice's text its letter; None without a target."""
     target = question.get("target")
     return None if target is None else KINDS[kind_of(question)].target(target, question.get("choices") or [])
 
@@ -229,7 +229,7 @@ def _read(text: str, name: str, choices: tuple[str, ...]) -> Reading:
 
 
 def _value(kind: Kind, said: str, choices: tuple[str, ...]) -> str | None:
-    """Return what the kind reads from a statement; empty for one with a word of doubt that no choice has."""
+    """Return the answer that the kind reads from a statement; empty if it has a word of doubt that no choice has."""
     answer = kind.read(said, choices)
     doubt = DOUBTFUL.search(re.sub(r"\([^()\s]*\s[^()\s]+\s[^()]*\)", "", first(without_reason(said))))
     is_own_word = doubt and any(doubt[0].casefold() in choice.casefold() for choice in choices)

@@ -17,9 +17,9 @@ FEW = 6  # words of a reply that is nothing but the answer
 
 
 def is_bare(line: str, choices: Choices) -> bool:
-    """Return whether a line is nothing but an answer: at most six words, none of them a verb, no colon, no sentence.
+    """Return whether a line is only an answer: at most six words without a verb or a colon, and not a sentence.
 
-    Four words or more with a full stop are a sentence, whose verb may be any.
+    Four or more words with a full stop count as a sentence, with any verb.
     """
     is_short = len(line.split()) <= (FEW if line[-1] not in ".!" else FEW // 2)
     return is_short and not VERB.search(line) and not re.search(r":|\?\Z", line)
@@ -180,7 +180,7 @@ def key(answer: str) -> list[str]:
 
 
 def stands_in(part: str, text: str) -> bool:
-    """Return whether a part stands in a text as whole words."""
+    """Return whether a text contains a part as whole words."""
     inner = " ".join(key(part))
     return bool(inner) and f" {inner} " in f" {' '.join(key(text))} "
 
@@ -188,7 +188,7 @@ def stands_in(part: str, text: str) -> bool:
 def names(part: str, text: str) -> bool:
     """Return whether a text is a name with at most an explanation of it: "the river Orn", "Orn, in the north".
 
-    A text of alternatives, a list of three, and one about something else are none: "the mouth of the Orn", "Orn's".
+    False for alternatives, a list of three, and a text about something else: "the mouth of the Orn", "Orn's".
 
     >>> names("Orn", "the river Orn"), names("Orn", "Orn or Mirn"), names("Orn", "the mouth of the Orn")
     (True, False, False)

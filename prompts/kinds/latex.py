@@ -1,7 +1,7 @@
 r"""Values of formulas in LaTeX: fractions, roots, powers, factorials, pi and the four operations, in floats.
 
-A text with any other sign has no value, so that nothing of it is evaluated but these. Floats overflow where exact
-numbers would grow without end: `9^{9^{9}}` has no value.
+A text with any other sign has no value; nothing else is ever evaluated. Floats overflow where exact numbers would grow
+without end: `9^{9^{9}}` has no value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LARGEST_FACTORIAL = 170  # the last one that a float holds
 
 
 def value(latex: str) -> float | None:
-    r"""Return the value of a formula; None if it has none, or other signs than those of this file.
+    r"""Return the value of a formula; None if it has no value, or signs that this file does not read.
 
     >>> value(r"\frac{\sqrt{9}}{2}"), value("2^{-1}"), value("5!"), value("x + 1"), value("9^{9^{9}}")
     (1.5, 0.5, 120.0, None, None)

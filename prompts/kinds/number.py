@@ -98,7 +98,7 @@ LONGEST = 1000  # characters of a statement
 
 
 def read(said: str, choices: Choices) -> str | None:
-    """Return the number of a statement; empty if it has none or several, None if it is about something else."""
+    """Return the number of a statement; empty if it has no number or several, None if it is about something else."""
     if UNKNOWN.match(said):
         return ""
     said = said[:LONGEST]

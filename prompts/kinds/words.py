@@ -103,7 +103,7 @@ def _pattern(label: str) -> str:
 
 
 def read_label(said: str, choices: Choices) -> str | None:
-    """Return the label that a statement names; empty if it names several, or one with a reserve; None for none."""
+    """Return the label that a statement names; empty for several, or for one with a reserve; None without a label."""
     stated = first(without_reason(said))
     if not choices:
         label = stated.strip(" .*\"'[]").lower()
@@ -176,7 +176,7 @@ def read_text(said: str, choices: Choices) -> str | None:
 
 
 def same(left: str, right: str) -> bool:
-    """Return whether two texts are equal by SQuAD's rules, or neither has over eight words and one names the other."""
+    """Return whether two texts are equal by SQuAD's rules, or have at most eight words each and one names the other."""
     is_short = max(len(left.split()), len(right.split())) <= LONGEST
     return key(left) == key(right) or (is_short and (names(left, right) or names(right, left)))
 
