@@ -1,9 +1,9 @@
 """Comparison of runs: accuracy, cost, and which differences are real.
 
-A failed discussion is left out of accuracy, counted and named. A second accuracy counts failures as wrong; verdicts
-use it for failures that scheme or protocol can cause, not for those of a server or a disk. An abstention is a wrong
-answer. Differences are taken question by question over the questions of both runs; questions are the same if their
-content is (`same_questions`), whatever their ids.
+A failed discussion is left out of accuracy, counted and named. A second accuracy counts failures as wrong; verdicts use
+it for failures that scheme or protocol can cause, not for failures of a server or a disk. An abstention is a wrong
+answer. Differences are taken question by question over the questions of both runs. Questions with equal content are the
+same (`same_questions`), whatever their ids.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
 
 
 def _paired_names(contents: Mapping[Named, Content]) -> dict[Named, Named]:
-    """Return a name for each question of two runs, which those of a pair have in common."""
+    """Return a name for each question of two runs; paired questions have the same name."""
     first = same_questions(contents)
     sides = Counter(name for name, _ in dict.fromkeys((first[key], key[0]) for key in contents))
     groups = dict[str, list[list[Named]]]()  # the others, joined where one's documents contain the other's
@@ -136,7 +136,7 @@ def _paired_names(contents: Mapping[Named, Content]) -> dict[Named, Named]:
 
 
 def _unpaired(contents: Mapping[Named, Content], names: Mapping[Named, Named]) -> tuple[list[str], list[str]]:
-    """Return the ids of the right run with another target than in the left one, and those of other questions."""
+    """Return the ids of the right run with another target than in the left run, and ids of other questions."""
     paired = [{name for (run, _), name in names.items() if run == side} for side in (0, 1)]
     rivals = dict[str, list[Content]]()
     for (side, _), content in contents.items():
@@ -234,7 +234,7 @@ Against = str | Mapping[str, str] | None
 def compare(
     runs: Mapping[str, Sequence[Result]], against: Against = None, notes: Iterable[str] = (), *, force: bool = False
 ) -> Comparison:
-    """Compare runs by name: each against those before it, all `against` one, or each against one of its own, if any.
+    """Compare runs by name: each with those before it, all with `against`, or each with its own counterpart, if any.
 
     `notes` are further sentences about the runs; they come first in the result. With `force`, runs that lost more than
     a tenth of their discussions have verdicts too.

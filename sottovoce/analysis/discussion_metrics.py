@@ -1,6 +1,6 @@
 """Discussion metrics: how answers change from round to round, who agrees, and whether changes help.
 
-Answers are those of each round, parsed as the scheme parses them; an abstention is not right and agrees with nothing.
+The answers of each round are parsed as the scheme parses them; an abstention is not right and agrees with nothing.
 docs/howto/scores.md defines each measure: the share of cases in which an event happened.
 
 CMD (arXiv 2402.18272), section 5, for judge mistakes and propagation; MADRA (arXiv 2312.04854) for inconsistency.

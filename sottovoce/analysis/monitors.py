@@ -1,12 +1,12 @@
 """Monitor datasets from saved runs, and the evaluation of a monitor on held-out games against random baselines.
 
-A game is a question of a run under a seed, a turn a round; a game failed if the decision's score is below 1. Rows
-cover what a monitor would see: of several attempts at an act the one that was acted on, no answer turns, and withdrawn
-messages as they were sent.
+A game is a question of a run under a seed, a turn a round; a game failed if the decision's score is below 1. Rows have
+the messages that a monitor would see: the last of several attempts at an act, and withdrawn messages as they were sent,
+but no answer turns.
 
-The gain is what one reset at each game's first trigger adds to the share of successes, if games succeed after a reset
-as often as they do on average (monitors.training). The interval of a difference is over questions, with their share of
-successes taken as given; it needs the extra `eval`.
+The gain is the increase of the share of successes by one reset at each game's first trigger, if games succeed after a
+reset as often as on average (monitors.training). The interval of a difference is over questions, with a fixed share of
+successes; it needs the extra `eval`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
-    """Return how rows of these runs are measured: at the requested positions, else at those of their scheme."""
+    """Return how rows of these runs are measured: at the requested positions, else at their scheme's positions."""
     known = {run.manifest.own_settings().measured_at for run in runs}
     if "positions" in measure.model_fields_set or len(known) != 1:
         return measure
@@ -46,7 +46,7 @@ def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
 
 
 def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) -> tuple[list[Row], Counter[str]]:
-    """Return the rows of all runs, and counts of what was skipped by reason; `trust` says which models may be opened.
+    """Return the rows of all runs, and counts of skipped turns by reason; `trust` says which models may be opened.
 
     Raises:
         UsageError: there are no rows, or payloads lack the data to measure.
@@ -101,7 +101,7 @@ def _decoders(run: Run, trust: Trust) -> Decoders:
 
 @cache
 def _tokenizer(name: str, vocabulary: str) -> PreTrainedTokenizerBase:
-    """Load a model's tokenizer; refuse another one than that of the run."""
+    """Load a model's tokenizer; refuse a tokenizer other than the run's."""
     from sottovoce.models import load_tokenizer, vocabulary_digest  # late: transformers takes seconds
 
     tokenizer = load_tokenizer(name)
@@ -112,7 +112,7 @@ def _tokenizer(name: str, vocabulary: str) -> PreTrainedTokenizerBase:
 
 
 def _groups(messages: Sequence[Message], settings: Settings) -> list[list[Message]]:
-    """Group messages as a monitor sees them: those of an agent in one step, or those the scheme combines."""
+    """Group messages as a monitor sees them: by agent and step, or as the scheme combines them."""
     groups = list[list[Message]]()
     for message in messages:
         if message.round < settings.watched_from or settings.together not in ("", message.act):

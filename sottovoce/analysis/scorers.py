@@ -1,4 +1,4 @@
-"""Other scorers beside ours: programs that behave like the papers' own, misreadings included, and an LLM judge.
+"""Scorers besides ours: programs that behave like the papers' own, including their misreadings, and an LLM judge.
 
 `runs measures` shows the papers' scorers, since published figures were counted this way. They are written from
 descriptions of behavior. Each takes the texts of the last round, the right answer as in the data set's file, and the
@@ -17,10 +17,10 @@ counts; any character in parentheses is a letter; an unclosed brace drops the la
 
 KVComm (arXiv 2510.03346): ROUGE-L's recall of a whole reply, for TMATH, whose reference is a worked solution.
 
-The judge (MADRA, section 4) says whether an answer matches the reference. Its verdicts on a run are a run of their own,
-of the scheme `single`, in `RUN/judged`; those of another judge, or on answers that came later, are in `RUN/judged-2`
-and so on. A stopped one can be resumed; its manifest names the judge's model and the digest of all its questions, and
-its replies are constrained to yes or no. An abstention is false and is not shown to the judge.
+The judge (MADRA, section 4) says whether an answer matches the reference. Its verdicts on a run are a separate run of
+the scheme `single`, in `RUN/judged`. Verdicts of another judge, or on later answers, are in `RUN/judged-2` and so on. A
+stopped one can be resumed; its manifest names the judge's model and the digest of all its questions, and its replies
+are constrained to yes or no. An abstention is false and is not shown to the judge.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def sde_integer(text: str) -> int | None:
 
 
 def sde_letter(text: str, choices: Sequence[str]) -> str | None:
-    """Return the letter in parentheses, else that of the choice in the box, else the last standalone A to D."""
+    """Return the letter in parentheses, else the letter of the choice in the box, else the last standalone A to D."""
     plain = text.replace("(X)", "")  # the placeholder of the prompt, which replies repeat
     if (marked := letter_in_parentheses(plain)) is not None:
         return marked
@@ -221,7 +221,7 @@ def rouge_l_recall(text: str, reference: str) -> float:
 
 
 def rouge_scores(run: Run) -> Iterator[tuple[str, float]]:
-    """Yield question and mean recall of each decided discussion whose question has a printed answer and no target."""
+    """Yield question and mean recall of each decided discussion, for questions with a printed answer and no target."""
     for (question, _), record in run.records.items():
         reference = None if record.question.get("target") else record.question.get("printed_target")
         last = (record.answered() or [{}])[-1]
@@ -270,7 +270,7 @@ Verdicts = Mapping[Key, bool]
 
 
 def judge_settings(model: str) -> Single:
-    """Return the settings of the judge: greedy, replies constrained to yes or no."""
+    """Return the settings of the judge: greedy decoding, and replies constrained to yes or no."""
     return Single(model=[model], temperature=[0], chain_of_thought=False, guide="on", max_tokens=16)
 
 

@@ -1,9 +1,9 @@
 """Shares, differences and tests over questions, each discussed once or several times.
 
-Discussions of one question under several seeds form a cluster: they are correlated and carry less information than
-as many questions would. Cluster-robust variances are those of a ratio of sums, linearized (Cochran 1977, section 6.4).
-Intervals and tests that scipy and statsmodels have (the extra `eval`) are theirs; both are imported on first use, and a
-UsageError says what to install. The same data give the same figures.
+Discussions of one question under several seeds form a cluster: they are correlated and carry less information than as
+many questions would. Cluster-robust variances are computed for a ratio of sums, linearized (Cochran 1977, section 6.4).
+Intervals and tests come from scipy and statsmodels (the extra `eval`) where they have them; both are imported on first
+use, and a UsageError says what to install. The same data give the same figures.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ def newcombe(value: float, n: float, reference: float, reference_n: float) -> tu
 
 
 def detectable(difference: Difference, alpha: float = ALPHA) -> float | None:
-    """Return the smallest true difference that four of five such comparisons would show at level `alpha`; None: none.
+    """Return the smallest true difference that four of five such comparisons would show at level `alpha`, or None.
 
-    Its standard error is the observed one, or, if that is smaller, the one if only questions changed that make up the
-    difference: the square root of the difference by the number of questions.
+    Its standard error is the larger of two: the observed one, and the error if only the questions that make up the
+    difference had changed, which is the square root of the difference by the number of questions.
     """
     reach = NormalDist().inv_cdf(1 - alpha / 2) + POWER
     smallest = max(reach * difference.error, reach**2 / difference.clusters)
@@ -149,9 +149,10 @@ def paired_test(differences: Sequence[float], clusters: Clusters = None, *, resa
     Under "no difference" each question's difference is as likely as its negative (Fisher). The test is exact if all
     differences other than 0 have one size, as for right and wrong answers (McNemar's exact test), or if there are at
     most 16 of them; else it draws `resamples` of signs. The interval is Student's after adding a pair of opposite
-    differences, for those that so few questions do not show: for right and wrong answers of size 1, as Bonett and Price
-    (2012), "Adjusted Wald confidence interval for a difference of binomial proportions based on paired data"; for
-    graded ones the geometric mean of 1 and their root mean square. It excludes 0 exactly if p is at most 5 %.
+    differences, to allow for differences that few questions do not show. Their size is 1 for right and wrong answers,
+    as in Bonett and Price (2012), "Adjusted Wald confidence interval for a difference of binomial proportions based on
+    paired data". For graded answers it is the geometric mean of 1 and the differences' root mean square. The interval
+    excludes 0 exactly if p is at most 5 %.
 
     Raises:
         ValueError: no differences.
@@ -198,7 +199,7 @@ def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Fl
 
 
 def check_installed() -> None:
-    """Check that the extra `eval` is installed before hours of work whose results need it. Errors: `imported`."""
+    """Check that the extra `eval` is installed, before hours of work that needs it at the end. Errors: `imported`."""
     imported("statsmodels.stats.proportion")
 
 

@@ -6,8 +6,8 @@ carries (72 symmetries for CMD's two groups of three), or bare as in Definition 
 prompt and tie-breaking are ignored; moderator, judge, secretary and summariser stay in place.
 
 The calls and edges come from a scripted run. The graph is run with agents that never agree, so that all rounds take
-place and ties are put to the tie-breaker. The prompts show who hears what. An agent's own history, including all that
-it read before, adds no edges.
+place and the tie-breaker decides ties. The prompts show which messages an agent hears. An agent's own history,
+including everything it read before, adds no edges.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
 
 
 def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]]) -> int:
-    """Return the first round whose speakers depend on answers or lots, else the number of rounds.
+    """Return the first round with speakers that depend on answers or lots, else the number of rounds.
 
     In the other runs the last speakers gave no answer, and lots fell differently.
     """
@@ -147,7 +147,7 @@ def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]
 def _edges(
     prompts: dict[Key, RecordedCall], stated: dict[str, Key], answers: Acts
 ) -> Iterator[tuple[Key, Key, Carries]]:
-    """Yield who hears whom: others' messages, and their values in a prompt's text; what was read before is skipped."""
+    """Yield each edge: another agent's message, or its value in a prompt's text. Messages read before are skipped."""
     read = defaultdict[str, set[tuple[Key, Carries]]](set)
     for hearer, each in prompts.items():
         parts = [part for turn in each.turns for part in turn.parts]
@@ -258,7 +258,7 @@ def _match(related: Related, agents: list[int], images: list[int]) -> Images:
 
 
 def _coloured(related: Related, fixed: list[int]) -> list[int]:
-    """Return a colour for each agent, unique for fixed ones; colours are refined by relations until stable."""
+    """Return a colour for each agent, unique for fixed agents; relations refine the colours until these are stable."""
     # Hashes of numbers are equal in every process, so the same generators are found.
     colours = [hash((row[i], fixed.index(i) if i in fixed else -1)) for i, row in enumerate(related)]
     while True:
@@ -269,9 +269,9 @@ def _coloured(related: Related, fixed: list[int]) -> list[int]:
 
 
 def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
-    """Return each agent's model and temperature: another temperature is another distribution of replies.
+    """Return each agent's model and temperature; replies at other temperatures have another distribution.
 
-    The values are those of local models, without loading any; an agent without its own takes the first agent's.
+    The values are for local models, and none is loaded; an agent without its own model takes the first agent's.
     """
     from sottovoce.channels import PROTOCOLS  # late: a protocol imports torch
 

@@ -1,4 +1,4 @@
-"""Commands whose options are pydantic models, and groups of them; a group of schemes makes its commands when used."""
+"""Commands with pydantic models as options, and groups of commands; a group of schemes makes its commands when used."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Command(click.Command):
         self.body, self.models = body, models
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments as click does, but refuse what click would silently ignore."""
+        """Parse the arguments as click does, but refuse arguments that click would silently ignore."""
         given, _, order = self.make_parser(ctx).parse_args(args=[*args])
         for option in order:
             times = order.count(option)
@@ -208,9 +208,9 @@ def log_to_stderr() -> None:
 
 @contextmanager
 def doing(step: str, console: Console, *, animated: bool) -> Iterator[Callable[[str], object]]:
-    """Show a step that takes time: at once if `animated`, otherwise on stderr if it takes longer than `LATE`.
+    """Show a slow step: at once if `animated`, otherwise on stderr if it takes longer than `LATE`.
 
-    Yield what takes the next step.
+    Yield a function that shows the next step.
     """
     if animated:
         spinner = "line" if console.options.ascii_only else "dots"

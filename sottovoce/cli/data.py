@@ -182,7 +182,7 @@ def index(options: IndexOptions) -> None:
 
 @contextmanager
 def _progress() -> Iterator[OnProgress]:
-    """Yield a function that tells on stderr how far an index is: in one line on a terminal, else now and then."""
+    """Yield a function that shows an index's progress on stderr: in one line on a terminal, else now and then."""
     from rich.console import Console
 
     console, last = Console(stderr=True, highlight=False), time.monotonic()

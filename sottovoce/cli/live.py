@@ -41,7 +41,7 @@ AROUND = 8  # lines of the terminal that are not a panel's text
 
 
 class LiveTranscript:
-    """An observer of a run on a terminal; a context manager, since the cursor must come back whatever happens."""
+    """An observer of a run on a terminal; a context manager, so that the cursor is always shown again."""
 
     def __init__(self, console: Console, waiting: str, *, prompts: bool = False) -> None:
         """Show `waiting` until the agents begin; `prompts` adds the prompts of finished messages."""
@@ -132,7 +132,7 @@ class LiveTranscript:
         return transcript.block(self._console, part, [self._panel(each, width) for each in part.messages])
 
     def _panel(self, message: Message, width: int) -> Panel:
-        """Return a message's panel; that of a finished message is made once, since its shading reads the payload."""
+        """Return a message's panel; a finished message's panel is cached, since its shading reads the payload."""
         if message.place in self._speaking:
             said = compact(Text(steady(message.text))) if message.text else Text(READING, style="dim")
             lines = said.wrap(self._console, width - 4)
@@ -170,7 +170,7 @@ class PipedTranscript:
         self._run = run if run.messages else None
 
     def observe(self, run: DiscussionRecord, event: Event) -> None:
-        """Print what is finished; nothing before the first message, since a run may be refused until then."""
+        """Print finished messages; nothing before the first message, since a run may be refused until then."""
         if not isinstance(event, Speaking) and run.messages:
             self._run = run
             self._print(all_of_it=run.decision is not None)

@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _was_stopped(error: BaseException | None) -> bool:
-    """Return True if a Ctrl-C caused the error: a library whose import is interrupted may raise another exception."""
+    """Return True if a Ctrl-C caused the error: a library may raise another exception if its import is interrupted."""
     seen = 0
     while error is not None and not isinstance(error, KeyboardInterrupt) and seen < DEEPEST:
         error, seen = error.__cause__ or error.__context__, seen + 1

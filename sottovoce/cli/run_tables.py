@@ -37,7 +37,7 @@ ALL: tuple[By | None, ...] = (None, "round", "agent", "model", "limit")
 
 
 def compare_runs(names: Sequence[str], against: str | None, files: Files, prices: Path | None = None) -> None:
-    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one."""
+    """Print the runs side by side: accuracy, costs, and tests of each pair, or of each run against one."""
     runs = gathered(names).runs
     for run in runs.values():
         run.price(prices)
@@ -76,8 +76,8 @@ def compare_matched(names: Sequence[str], by: Currency, trust: Trust, files: Fil
 def show_measures(names: Sequence[str], by: By | None) -> None:
     """Print the measures of each run, overall and by round, agent, model and limit, or by one of them.
 
-    Scores follow: ours, EM, F1 and named of texts, those of the papers' programs, and of retrieval if gold passages are
-    known.
+    Scores follow: ours, EM, F1 and named of texts, the papers' programs' scores, and retrieval scores if gold passages
+    are known.
     """
     parts: list[Table | str] = []
     for name, run in gathered(names).runs.items():

@@ -341,7 +341,7 @@ def remove(options: RemoveOptions) -> None:
 
 
 def _old(keep: int | None, days: float | None) -> list[Path] | None:
-    """Return the runs that are neither among the newest nor young nor in use; None if neither is given."""
+    """Return the runs that are not among the newest, not young and not in use; None if neither option is given."""
     if keep is None and days is None:
         return None
     before = time.time() - (days or 0) * DAY

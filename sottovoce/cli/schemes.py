@@ -95,7 +95,7 @@ def pull_missing(settings: Settings) -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Import without the garbage collector: it would search a million new objects, which all stay, again and again."""
+    """Import without the garbage collector: it would search a million permanent objects again and again."""
     gc.disable()
     try:
         yield

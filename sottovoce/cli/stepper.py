@@ -169,7 +169,7 @@ def state_lines(values: JSON) -> Iterator[str]:
 
 
 def _pending(values: JSON) -> set[str]:
-    """Return the nodes whose updates are pending and were not taken back."""
+    """Return the nodes with pending updates that were not taken back."""
     return {name for name, update in values.get("pending", {}).items() if "next" not in update}
 
 

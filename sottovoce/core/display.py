@@ -1,4 +1,4 @@
-"""Results as a notebook shows them: `_repr_html_` of what graphs and runs return; elsewhere they are plain values."""
+"""Results as a notebook shows them: values of graphs and runs with `_repr_html_`; elsewhere they are plain values."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class UsageError(SottovoceError):
 
 
 class NotInstalled(UsageError):
-    """A name that no installed package provides, or whose package cannot be imported (then with a cause)."""
+    """A name that no installed package provides, or its package cannot be imported (then with a cause)."""
 
     def __init__(self, message: str, missing: str) -> None:
         """Store the message, and the missing thing by its kind and name, such as "scheme 'panel'"."""
@@ -111,7 +111,7 @@ class RecordError(SottovoceError):
 
 
 class StepError(SottovoceError):
-    """A step of a discussion, or a question, whose line in the log no reader would accept."""
+    """A step of a discussion, or a question, with a log line that no reader would accept."""
 
 
 class StoppedError(SottovoceError):

@@ -1,7 +1,7 @@
 """The one event loop of this process, on which our coroutines run: runs, sync calls of graphs, notebooks' cells.
 
 It runs in one thread until the process ends, so clients keep their connections from one run to the next. Work that
-waits for files runs on it directly, but in a thread beside an application's own loop, which must not wait for files.
+waits for files runs directly on our loop. On an application's loop, which must not wait for files, it runs in a thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _users: dict[str, int] = {}
 
 
 def wait(coroutine: Coroutine[object, object, T]) -> T:
-    """Run a coroutine on our loop and return its result; the calling thread waits, and its context goes along.
+    """Run a coroutine on our loop, in the caller's context, and return its result; the calling thread waits.
 
     If the wait is interrupted, e.g. by Ctrl-C, the coroutine is cancelled, and has ended when the error is raised.
 
@@ -89,14 +89,14 @@ def iterate(items: AsyncIterator[T]) -> Generator[T]:
 
 
 async def off_loop(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    """Return what a function that waits for files returns, without blocking a loop that is not ours."""
+    """Return the result of a function that waits for files, without blocking a loop that is not ours."""
     return call(*args, **options) if is_ours() else await asyncio.to_thread(call, *args, **options)
 
 
 async def in_daemon(call: Callable[[], T]) -> T:
-    """Return what a function that waits for a server or a person returns.
+    """Return the result of a function that waits for a server or a person.
 
-    Its thread is a daemon: a stop (Ctrl-C) or the end of the process would wait for asyncio's own threads.
+    It runs in a daemon thread, because a stop (Ctrl-C) or the end of the process would wait for asyncio's own threads.
     """
     result = Future[T]()
     result.set_running_or_notify_cancel()
@@ -120,7 +120,7 @@ def is_ours() -> bool:
 
 
 def check_not_forked(resource: Literal["connections", "torch"]) -> None:
-    """Check that this process, which will have connections or torch's threads, is not a fork of one that had them.
+    """Check that this process is not a fork of one with connections or torch's threads, before it uses them itself.
 
     Both would use the same connections, and torch waits for threads that the fork lacks.
 

@@ -69,7 +69,7 @@ def text_of(path: str | Path) -> str:
 
 
 def read_json_file(path: str | Path, subject: str, build: Callable[[JSONValue], Built]) -> Built:
-    """Return what `build` makes of the content of a JSON file, e.g. of a "game file".
+    """Return the value that `build` makes from the content of a JSON file, e.g. a "game file".
 
     Raises:
         UsageError: the file cannot be read or is not JSON, or `build` refuses its content; the message names the file.
@@ -113,7 +113,7 @@ class OutputFile:
     """An output file that an option names; its path is checked before any work, and the file is written whole."""
 
     def __init__(self, path: Path, option: str, *, force: bool = False, endings: Sequence[str] = ()) -> None:
-        """Check the path; its suffix must be one of `endings`, or none.
+        """Check the path; its suffix must be empty or one of `endings`.
 
         Raises:
             UsageError: it is a folder, is inside a folder that a command made, exists without `force`, or is read-only.
@@ -206,7 +206,7 @@ def missing(*paths: Path) -> list[Path]:
 
 
 def remove_made(paths: Sequence[Path]) -> None:
-    """Remove files and empty folders that a refused command made; what cannot be removed stays."""
+    """Remove files and empty folders that a refused command made; ignore those that cannot be removed."""
     for path in paths:
         with suppress(OSError):
             path.rmdir() if path.is_dir() else path.unlink()
@@ -278,7 +278,7 @@ def read_yaml(path: Path, subject: str, example: str, names: tuple[str, ...] = (
 
 
 def _is_larger(root: Any) -> bool:  # Any: a node of yaml, or None
-    """Return whether a document becomes larger than LARGEST_YAML; an alias counts as what it stands for."""
+    """Return whether a document becomes larger than LARGEST_YAML; an alias counts with its expanded size."""
     left, nodes = LARGEST_YAML, [root] if root else []
     while nodes and left >= 0:
         value = nodes.pop().value
@@ -290,7 +290,7 @@ def _is_larger(root: Any) -> bool:  # Any: a node of yaml, or None
 
 @cache
 def _safe_loader(names: tuple[str, ...]) -> JSONValue:
-    """Return yaml's safe loader, changed to keep names and refuse a repeated key, of which yaml would use the last."""
+    """Return yaml's safe loader, changed to keep names and to refuse a repeated key (yaml would use the last)."""
     import yaml
 
     class Once(yaml.SafeLoader):

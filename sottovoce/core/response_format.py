@@ -65,7 +65,7 @@ class Form:
 
     @classmethod
     def of_object(cls, *names: str, **fields: Form | None) -> Form:
-        """Return the format of a JSON object with these text fields in this order; `fields` have formats of their own.
+        """Return the format of a JSON object with these text fields in this order; `fields` have their own formats.
 
         Each field allows "unknown" if its own format does; free text may be "unknown" or empty anyway.
         """
@@ -75,7 +75,7 @@ class Form:
         return cls(schema, unknown=False)
 
     def may_be_empty(self, *names: str) -> Form:
-        """Return the format of an object in which these text fields may be empty."""
+        """Return the format with these text fields of its object allowed to be empty."""
         assert self.schema is not None, "only an object has fields"
         fields = self.schema["properties"]
         return replace(self, schema={**self.schema, "properties": fields | {n: _or_empty(fields[n]) for n in names}})

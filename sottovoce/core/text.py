@@ -45,7 +45,7 @@ STROKES = str.maketrans({"ø": "o", "ł": "l", "đ": "d", "ħ": "h"})
 
 
 def folded(text: str) -> str:
-    """Return a text in lowercase without accents; marks of scripts in which they are vowels stay."""
+    """Return a text in lowercase without accents; vowel marks of other scripts stay."""
     plain = ACCENT.sub("", unicodedata.normalize("NFKD", text.casefold().translate(STROKES)))
     return unicodedata.normalize("NFKC", plain)
 

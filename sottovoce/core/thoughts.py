@@ -64,7 +64,7 @@ FAMILIES = (
 
 
 def family_of(template: Untyped) -> Markers | None:
-    """Return the markers of the first family that a chat template's text has; None if it has none."""
+    """Return the markers of the first family in a chat template's text; None without any."""
     text = str(template or "")
     for markers in FAMILIES:
         opened, (first, _, rest) = markers.open.strip(), markers.close.strip().partition(markers.end_marker)
@@ -78,7 +78,7 @@ def family_of(template: Untyped) -> Markers | None:
 
 
 def most_thoughts(wish: bool | int | None) -> int:
-    """Return the tokens of thoughts that a setting allows; for None those of a model that thinks by default."""
+    """Return the tokens of thoughts that a setting allows; for None, the tokens of a model that thinks by default."""
     return THOUGHTS if wish is None or wish is True else int(wish)  # 1 == True
 
 
@@ -164,7 +164,7 @@ Own = tuple[str, str] | None
 
 @cache
 def _patterns(own: Own) -> tuple[re.Pattern[str], tuple[re.Pattern[str], ...], re.Pattern[str]]:
-    """Return the pattern of all markers, in groups o0, c0, ..., those of the closing ones, and that of these alone."""
+    """Return patterns of all markers (groups o0, c0, ...), of each closing marker, and of lone closing markers."""
     own_pairs = [_Pair(re.escape(own[0].strip()), re.escape(own[1].strip()))] if own else []
     pairs = [*own_pairs, *_PAIRS]
     groups = [f"(?P<o{i}>{pair.open})" for i, pair in enumerate(pairs)]
@@ -237,7 +237,7 @@ def _is_mentioned(before: str, after: str) -> bool:
 
 
 def is_opened_by_prompt(reply: str, own: Own = None) -> bool:
-    """Return True if a reply has thoughts whose opening marker it lacks, since the prompt ends with it."""
+    """Return True if a reply has thoughts without an opening marker, since the prompt ends with that marker."""
     first = _patterns(own)[0].search(reply)
     return first is not None and not _kind(first)[0] and bool(split(reply, own).thoughts)
 
@@ -261,8 +261,8 @@ _UNSTREAMED = re.compile("here|analysis|assistant", re.IGNORECASE)
 class Parts:
     """The split of a reply that arrives in pieces: its blocks of thoughts before the text.
 
-    Markers that are words (Granite 3.2, harmony without its special tokens) are left in the text, since only the end
-    of a reply tells them.
+    Markers that are words (Granite 3.2, harmony without its special tokens) are left in the text, since they are only
+    recognized at the end of a reply.
     """
 
     def __init__(self, own: Own = None, *, opened: bool = False) -> None:
@@ -274,7 +274,7 @@ class Parts:
         self._rest, self._is_text, self._had_thoughts = "", False, opened
 
     def add(self, piece: str, *, last: bool = False) -> Said:
-        """Return what a piece adds to the thoughts and to the text; what may be a part of a marker waits."""
+        """Return the additions of a piece to the thoughts and to the text; a possible part of a marker is withheld."""
         self._rest += piece
         thoughts = ""
         while not self._is_text:

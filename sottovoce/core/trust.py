@@ -1,9 +1,9 @@
-"""The decision whether a name in somebody else's settings may be opened: of a model, a file, a folder or a server.
+"""Permissions to open names in somebody else's settings: a model, a file, a folder or a server.
 
 A field that names something to run, read, load or connect to is annotated with `Names`, any other field that takes free
-text with `Words`; a test checks the settings of all schemes. `Allowed` decides for a client of a graph, which sends
-names in its context or state, and `Trust` for a run folder or an experiment file, which may be from somebody else and
-decides nothing itself. docs/howto/trust.md has the full table of who may set what. Nothing here imports torch.
+text with `Words`; a test checks the settings of all schemes. `Allowed` decides for clients of a graph, which send names
+in their context or state. `Trust` decides for a run folder or an experiment file, which may be from somebody else.
+docs/howto/trust.md has the full table. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def named(settings: BaseModel) -> list[tuple[str, JSONValue]]:
 def refused(
     settings: BaseModel, allows: Callable[[str, JSONValue, Names], bool]
 ) -> tuple[str, JSONValue, Names] | None:
-    """Return the first name in settings that neither ships with the project nor is allowed: field, value and mark."""
+    """Return the first name in settings that is neither bundled nor allowed: field, value and mark."""
     for name, value in named(settings):
         mark = marked(type(settings))[name]
         if not (isinstance(value, str) and mark.is_shipped(value)) and not allows(name, value, mark):
@@ -90,7 +90,7 @@ def refused(
 
 @dataclass(frozen=True)
 class Allowed:
-    """The names that a run's context or state may use, in addition to bundled ones and those of its graph."""
+    """The names that a run's context or state may use, in addition to bundled names and its graph's names."""
 
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """By setting: each name, and its value."""
@@ -181,7 +181,7 @@ TRUST_PATHS: Untyped = Field(default=False, description=TRUST_HELP)
 
 
 class Trust(Checked):
-    """The permissions to run and open what a run or a file names."""
+    """The permissions to run and open the names in a run or a file."""
 
     model_config = ConfigDict(title="Trust")
 
@@ -214,7 +214,7 @@ class Trust(Checked):
         return f"{named_value}, which is not opened for it; add `trust_paths=True` if you trust who made it"
 
     def _opens(self, value: JSONValue, mark: Names, folder: Path | None) -> bool:
-        """Return whether a value opens nothing, is trusted or pinned, or lies in a folder that is read anyway."""
+        """Return whether a value opens nothing, is trusted or pinned, or is in a folder that is read anyway."""
         if self.trust_paths or not mark.opens:
             return True
         if not isinstance(value, str):
@@ -262,14 +262,14 @@ NO_TRUST = Trust()
 
 
 def needed(settings: BaseModel, folder: Path) -> list[str]:
-    """Return the options that allow what settings name, for a run in this folder that its own command line began."""
+    """Return the options that allow the names in settings, for a run in this folder with its own command line."""
     sandbox, unsafe = (getattr(settings, name, None) for name in OF_SANDBOX)
     chosen = ["--sandbox", sandbox, *(["--unsafe"] if unsafe else [])] if sandbox else []
     return [*chosen, *(["--trust-paths"] if NO_TRUST.closed(settings, "", folder) else [])]
 
 
 def lies_in(folder: Path, path: Path) -> bool:
-    """Return whether a path, with all its contents, lies in a folder: no link leads out of it."""
+    """Return whether a path with all its contents is in a folder, so that no link leads out of it."""
     try:
         root, inside = folder.resolve(), path.rglob("*") if path.is_dir() else ()
         return all(each.resolve().is_relative_to(root) for each in (path, *inside))

@@ -1,4 +1,4 @@
-"""Data sets whose answer is a number, the letter of an option, yes or no, or one of three labels."""
+"""Data sets with numbers, letters of options, yes or no, or three labels as answers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ GSM8K = DataSet(
 
 
 def _ciar(row: Row) -> Fields:
-    """Read a row; the answer's numeric forms are the right answers, or all forms as texts if none is numeric."""
+    """Read a row; the answer's numeric forms are the right answers, or all forms as texts if no form is numeric."""
     answer = row.get("answer")
     forms = [str(each).strip() for each in (answer if isinstance(answer, list) else [answer])]
     numbers = []
@@ -138,7 +138,7 @@ def _aqua(row: Row) -> Fields:
 
 
 def _ecqa(row: Row) -> Fields:
-    """Read a row; the right option is the one whose text is the answer."""
+    """Read a row; the right option's text is the answer."""
     choices, answer = [row.text(f"q_op{i}") for i in range(1, 6)], row.text("q_ans")
     plain = [choice.casefold() for choice in choices]
     if answer.casefold() not in plain:

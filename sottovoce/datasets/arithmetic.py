@@ -1,4 +1,4 @@
-"""Arithmetic questions, and questions whose numbers are split between agents, generated from a seed.
+"""Arithmetic questions, and questions with their numbers split between agents, generated from a seed.
 
 One sample: "What is 14 + 3 * 5 - 7?", target "22", solution
 "3 * 5 = 15; 14 + 15 = 29; 29 - 7 = 22. The answer is 22."
@@ -148,7 +148,7 @@ def deal(rng: random.Random, names: Sequence[str], agents: Sequence[str]) -> lis
 def unlike(
     rng: random.Random, make: Callable[[random.Random], Generated], key: Callable[[Generated], Hashable]
 ) -> Iterator[Generated]:
-    """Yield what `make` generates without end, each `key` only once."""
+    """Yield the values of `make` without end, each `key` only once."""
     seen = set[Hashable]()
     while True:
         generated = make(rng)

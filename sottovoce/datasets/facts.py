@@ -174,9 +174,9 @@ VALUES = {
 def briefings(name: str, n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
     """Return `n` different questions of one of `BRIEFINGS`; equal arguments give equal questions.
 
-    Each fact is about another subject or attribute, and the target occurs in the asked fact alone: a town with facts
-    of its own is nobody's birthplace. The facts are dealt in turn to all agents but the last, who knows nothing; a
-    single agent knows all. The solution is the asked fact.
+    Each fact is about another subject or attribute, and the target occurs only in the asked fact: a town that has facts
+    is nobody's birthplace. The facts are dealt in turn to all agents but the last, who knows nothing; a single agent
+    knows all. The solution is the asked fact.
     """
     draw = partial(_about_one_of, k=BRIEFINGS[name], agents=agents)
     # By text: nobody's attribute is asked twice.

@@ -67,7 +67,7 @@ def with_fields(names: Sequence[str], columns: Columns) -> list[str]:
 def check_names(names: Collection[str], columns: Columns | None = None) -> None:
     """Check that no name is a misspelling or another data set's name of a field, and that there is a question.
 
-    Where the user named `columns`, only misspellings are refused: `answer` may be anything there.
+    If the user named `columns`, only misspellings are refused: `answer` may then have any meaning.
 
     Raises:
         UsageError: a name stands for a field that is absent, or there is no question. It ends with the whole option
@@ -127,7 +127,7 @@ def question_from(values: Values, common: Values, *, cells: bool) -> tuple[Quest
 
 
 def named(question: Question) -> str:
-    """Return the id of a row that has none: a digest of everything that it asks.
+    """Return an id for a row without one: a digest of everything that it asks.
 
     For a bare text it is `question_id`. Two rows may ask the same text with other choices or documents.
     """

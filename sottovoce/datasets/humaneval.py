@@ -42,7 +42,7 @@ def _livecodebench(row: Row) -> Fields:
 
 
 def _entry_point(starter: str) -> tuple[str, str]:
-    """Return the name that the starter code defines, and the expression with which a test calls it."""
+    """Return the name that the starter code defines, and a test's expression that calls it."""
     if found := METHOD.search(starter):
         return "Solution", f"candidate().{found[1]}"
     if found := FUNCTION.search(starter):

@@ -109,7 +109,7 @@ def read_source(
 
 
 def _rows(file: DataFile, source: Source, common: Values, enough: Enough) -> tuple[list[AskedRow], bool]:
-    """Return the rows, with those that decoys come from, and whether these are all."""
+    """Return the rows, including rows that only serve as decoys, and whether these are all rows."""
     rows, ids, broken = list[AskedRow](), set[str](), Broken(file.name, file.noun)
     questions, behind = dict[Hashable, Question](), -1
     for at, (line, read) in enumerate(file.rows):
@@ -145,7 +145,7 @@ def _row(line: int, row: Row, source: Source, common: Values) -> AskedRow:
 
 
 def _first_part(question: Question, questions: dict[Hashable, Question]) -> Question | None:
-    """Return the earlier question of which this is a further part: the same one, under the id that was published.
+    """Return the earlier part of the same question, under its published id.
 
     Some data sets have a row for each piece of evidence, or for each reference answer.
     """
@@ -225,7 +225,7 @@ def _split(text: TextFile, data: DataSet) -> tuple[str, Iterator[Unread]]:
 
 
 def _is_one_object(first_line: str, key: str) -> bool:
-    """Return True unless the first line is an object of its own, without the list that is expected under the key."""
+    """Return True unless the first line is a complete object without the list that is expected under the key."""
     try:
         value = json.loads(first_line)
     except (ValueError, RecursionError):  # it goes on in the next lines, or is long
@@ -258,7 +258,7 @@ def _file_by_file(folder: Path, data: DataSet) -> DataFile:
 
 @contextmanager
 def _with_aliases(folder: Path, data: DataSet, part: str) -> Iterator[DataFile]:
-    """Yield the rows of a folder's file, by default that of the first split; the digest covers both files."""
+    """Yield the rows of a folder's file, by default the first split's; the digest covers both files."""
     split = part if part in data.counts else next(iter(data.counts))
     name = f"{data.name} file {str(folder / data.aliases_in)!r}"
     names, broken = dict[str, list[str]](), Broken(name)

@@ -1,9 +1,9 @@
 """Question files: each row is a question, and its columns are the fields of `Question`.
 
-One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "subject": "sums"}. In a cell of
-CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or texts separated by |; fields by
-agent (documents, wordings, starting_views) are JSON. Other columns, such as `subject`, are metadata: no agent reads
-them, and rows can be filtered by them. The id of a row without one is a digest of what it asks.
+One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "subject": "sums"}. In a cell of CSV, a
+list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or texts separated by |; fields by agent
+(documents, wordings, starting_views) are JSON. Other columns, such as `subject`, are metadata: no agent reads them, and
+rows can be filtered by them. The id of a row without one is a digest of its contents that are asked.
 
 A condition compares one field of a row with one value: subject=algebra, split!=train, level<=3.
 
@@ -111,8 +111,8 @@ class QuestionFile:
     ) -> QuestionFile:
         """Return the rows that meet all conditions of `where` (see `Condition`): `limit` of them, after `skip`.
 
-        `shuffle` is a seed of Python's `random`, by which the rows that meet the conditions are shuffled first, as the
-        authors of ReAct (seed 233) and of Du et al. (seed 0) shuffled theirs.
+        `shuffle` is a seed of Python's `random`. It shuffles the rows that meet the conditions first, as the authors of
+        ReAct (seed 233) and of Du et al. (seed 0) shuffled theirs.
 
         Raises:
             UsageError: a condition is not valid, names a field that no row has, or no row is left.

@@ -234,7 +234,8 @@ def _owned(document: str, settings: Settings) -> tuple[str, str]:
     """Return a document's owner ("" for all agents) and text.
 
     Raises:
-        UsageError: the name is another scheme's agent, or has the form of a numbered one, and this run has none.
+        UsageError: this run does not have the agent, and the name is another scheme's agent or has the form of a
+            numbered agent.
     """
     name, sign, text = document.partition("=")
     if sign and name in settings.names():

@@ -53,7 +53,7 @@ SEPARATORS = ",;\t"
 
 @dataclass
 class DataFile:
-    """A file whose rows are read one by one; each row is a function that parses it."""
+    """A file that is read row by row; each row is a function that parses it."""
 
     name: str
     """The file with its purpose: "question file 'a.csv'"."""
@@ -297,7 +297,7 @@ def split_csv(
 ) -> tuple[tuple[int, list[str]] | None, Iterator[Row]]:
     """Split CSV into its header (its line and its names) and its rows; `columns` are the names if it has no header.
 
-    The header tells the separator, or a line `sep=;` before it, which Excel writes.
+    The separator is read from the header, or from a line `sep=;` before it (written by Excel).
 
     Raises:
         UsageError: it cannot be split, or a name occurs twice.

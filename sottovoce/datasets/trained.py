@@ -18,7 +18,7 @@ HELD_OUT = "of the bundled set"
 def check_trained(settings: Settings, typed: Sequence[str]) -> None:
     """Check that a default model was trained on the prompts; a named model is always accepted.
 
-    The offered command is what the user typed, with a model.
+    The offered command is the user's command with a model.
 
     Raises:
         UsageError: it was not; the message gives a command with a suitable model.

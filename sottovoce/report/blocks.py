@@ -24,7 +24,7 @@ When = tuple[int, float]
 
 
 class Line(NamedTuple):
-    """One line beside messages; the question may have several."""
+    """One line between messages; the question may have several."""
 
     text: str
     style: Literal["", "title", "question", "aside", "note", "right", "wrong"] = ""
@@ -53,7 +53,7 @@ def transcript(run: DiscussionRecord) -> Iterator[Block]:
 
 
 def introduction(run: DiscussionRecord) -> Block:
-    """Return the block with the title, the question, and what is known before the discussion."""
+    """Return the block with the title, the question, and the facts known before the discussion."""
     settings, record = run.settings, scheme(run.scheme)
     models = ", ".join(dict.fromkeys(settings["model"]))
     title = " · ".join([record.command, *channel(settings), models, f"seed {settings['seed']}"])
@@ -145,7 +145,7 @@ def _round(run: DiscussionRecord, messages: Sequence[Message], counted: Sequence
 
 
 def _prompts(run: DiscussionRecord, messages: Sequence[Message]) -> dict[Place, tuple[Line, ...]]:
-    """Return the prompts of these messages, turn by turn; those of earlier attempts and of an answer turn with them."""
+    """Return the prompts of these messages, of their earlier attempts and of their answer turns, turn by turn."""
     lines: dict[tuple[object, ...], list[Line]] = {}
     for prompt in run.prompts:
         again = f", attempt {prompt.attempt + 1}" if prompt.attempt else ""
@@ -156,7 +156,7 @@ def _prompts(run: DiscussionRecord, messages: Sequence[Message]) -> dict[Place, 
 
 
 def facts(run: DiscussionRecord) -> Iterator[str]:
-    """Yield what agents read besides the question, if the prompt components include it, and their groups."""
+    """Yield the agents' texts besides the question, if the prompt components include them, and the groups."""
     question, settings = run.question, run.settings
     if question.get("choices"):
         yield f"choices: {', '.join(lettered(question['choices']))}"

@@ -1,7 +1,7 @@
 """Saved runs by name, and the tables of their comparison: of runs, measures, pairs, published figures, verdicts.
 
-Names may be those of experiments, which stand for their rows. The table of an experiment with points says how much is
-right at each, and what the messages carried for it.
+Names may be those of experiments, which stand for their rows. The table of an experiment with points shows for each
+point the share of right answers and the size of the messages.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Gathered:
 
     @property
     def unfinished(self) -> str:
-        """The first line of a report: what is unfinished or failed; empty if all discussions have a decision."""
+        """The first line of a report: unfinished and failed discussions; empty if all discussions have a decision."""
         ended, total = self.ended
         counts = {name: run.counts for name, run in self.runs.items()}
         left = {
@@ -82,7 +82,7 @@ def gathered(names: Sequence[str]) -> Gathered:
 
 
 def _gathered(name: str, content: Gathered) -> Mapping[str, Run]:
-    """Return a run, or the runs of an experiment, after adding what is said of the experiment."""
+    """Return a run, or the runs of an experiment, after adding the experiment's notes."""
     for folder in (Path(name), run_directory.runs_folder() / name):
         if (folder / EXPERIMENT).exists():
             experiment = read_experiment(folder / EXPERIMENT)
@@ -107,7 +107,7 @@ WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
 
 
 def comparison_of(runs: Mapping[str, Run], against: Against = None, *, force: bool = False) -> Comparison:
-    """Compare the runs in which a discussion ended, with notes on matched runs; see `compare`."""
+    """Compare the runs with at least one ended discussion, with notes on matched runs; see `compare`."""
     notes = list(budget_notes(runs))
     for name, run in runs.items():
         values = map(str, run.manifest.settings.values())
@@ -143,7 +143,7 @@ def tables(comparison: Comparison) -> list[Table]:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Return the verdicts, and notes on what was left out."""
+    """Return the verdicts, and notes on omissions."""
     return [one_line(sentence) for sentence in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]
 
 
@@ -179,7 +179,7 @@ def _name(run: str) -> str:
 
 
 def published_table(experiment: Experiment, lines: Sequence[Compared]) -> list[tuple[Table, str]]:
-    """Return the published figures beside ours, with what is assumed about them; [] if nothing is published."""
+    """Return the published figures next to ours, with the assumptions about them; [] without published figures."""
     if not lines or experiment.published is None:
         return []
     headings = "row | point | metric | published | ours | 95 % | discussions | difference"

@@ -51,7 +51,7 @@ def speaker(message: Message) -> str:
 
 
 def carried(message: Message) -> str:
-    """Return kind and size of what the message carried besides words: "cipher: 57 rows x 128, float32, 74 kB"."""
+    """Return kind and size of a message's payload: "cipher: 57 rows x 128, float32, 74 kB"."""
     ref = message.payload
     if ref is None or ref.hidden is None:
         return "words"
@@ -59,7 +59,7 @@ def carried(message: Message) -> str:
 
 
 class Edge(NamedTuple):
-    """A message, the message that its hearer said next, and the form in which it was heard."""
+    """A message, the hearer's next message, and the form in which the message was heard."""
 
     message: Message
     before: Message
@@ -85,7 +85,7 @@ def _form(message: Message, hearing: Hearing) -> str:
 
 
 def footer(message: Message) -> str:
-    """Return the line under a message: what it carried, how it was generated, and notes on it."""
+    """Return the line under a message: its payload, its generation, and notes on it."""
     edited = message.payload is not None and message.latent is None
     stats, facts = {} if edited else message.stats, [carried(message)]  # they belong to the text before the edit
     if "temperature" in stats:
@@ -100,7 +100,7 @@ def footer(message: Message) -> str:
 
 
 def thoughts(message: Message) -> str:
-    """Return the thoughts folded into a line: their length, and how they begin; empty if there are none."""
+    """Return the thoughts folded into a line: their length and their beginning; empty without thoughts."""
     if not message.thoughts:
         return ""
     tokens = message.stats.get("tokens_thoughts")
@@ -127,7 +127,7 @@ def last_attempts(messages: Sequence[Message]) -> list[Message]:
 
 
 def intervention(intervened: Intervened, detail: str = "") -> str:
-    """Return what an intervention did at which agent, and why."""
+    """Return an intervention in words: its effect, its agent and its reason."""
     return one_line(f"{intervened['what']} at {intervened['agent']}{detail}: {intervened['why']}")
 
 
@@ -184,7 +184,7 @@ def support(run: DiscussionRecord, decision: Decision) -> list[str]:
 
 
 def vote(run: DiscussionRecord, cast: Vote) -> str:
-    """Return one agent's final vote: its answer and confidence, or that it abstained and what it said."""
+    """Return one agent's final vote: its answer and confidence, or its abstention and its text."""
     if cast["answer"] is not None:
         return brief(cast["answer"]) + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
     if _declines(run, cast["agent"]):
@@ -245,7 +245,7 @@ def _counts(names: Iterable[str]) -> str:
 
 
 def intervened_in_words(run: DiscussionRecord, intervened: Intervened) -> str:
-    """Return what an intervention did, when and why, and what was really wrong, if that is known."""
+    """Return an intervention in words: its effect, time and reason, and the actual mistake if it is known."""
     after = f" after {counted(intervened['epoch'], 'reset')}" if intervened["epoch"] else ""
     when = f", turn {intervened['round'] + 1}{after}"
     by_truth = f"; by the truth: {one_line(wrong)}" if (wrong := true_class(run, intervened)) else ""

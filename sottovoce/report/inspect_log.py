@@ -177,7 +177,7 @@ def _usage_by_model(calls: Iterable[tuple[str, Message]]) -> JSON:
 
 
 def _usage(messages: Sequence[Message]) -> JSON | None:
-    """Return the sums of tokens of some calls, None if those of one are unknown; Inspect counts reused ones apart."""
+    """Return the sums of tokens of some calls, None if any call's are unknown; Inspect counts reused tokens apart."""
     if not all("tokens_out" in message.stats for message in messages):
         return None
     read, reused, written, thought = (

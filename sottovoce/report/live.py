@@ -1,7 +1,7 @@
-"""The runs of a live page: what it lists, what it has changed since it was asked last, and runs that it starts.
+"""The runs of a live page: its list, the changes since its last request, and the runs that it starts.
 
-Runs, discussions and words have numbers that never change, so that a page can be told what is new. Every change counts
-the version up. A run is read when it is first shown; one that is running, at once.
+Runs, discussions and words have numbers that never change, so that a page can request only the changes. Every change
+increases the version. A run is read when it is first shown; a running one is read at once.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class Request(Checked):
 
 
 class Listed:
-    """A run in the list of a page; once it was read, it is read on as its log grows, whoever writes that."""
+    """A run in the list of a page; after its first reading, new lines of its log are read, from any process."""
 
     def __init__(self, folder: Path, about: JSON) -> None:
-        """Take what the page shows of it."""
+        """Take the data that the page shows of it."""
         self.folder, self.about, self.version = folder, about, 0
         self.run: Run | None = None
         self.seen: tuple[int, int] | None = None
@@ -70,7 +70,7 @@ class Listed:
 
 
 class Live:
-    """The runs of one live page; requests come from several threads, and no other waits for one that reads a log."""
+    """The runs of one live page. Requests come from several threads; none waits for another that reads a log."""
 
     def __init__(self, names: Sequence[str]) -> None:
         """List these runs, and those in these folders, or without names all saved ones, as they start meanwhile too.
@@ -99,14 +99,14 @@ class Live:
                 listed.changed() if listed.about["status"] != "running" else None
 
     def changes(self, since: int) -> JSON:
-        """Return what changed after a version: rows of runs, and rows of discussions."""
+        """Return the rows of runs and of discussions that changed after a version."""
         with self._lock:
             runs = [[number, each.about] for number, each in enumerate(self.runs) if each.version > since]
             rows = [[number, each] for number, each in enumerate(self.rows) if each["v"] > since]
             return {"version": self.version, "runs": runs, "rows": rows}
 
     def follow(self) -> None:
-        """List new runs, and read what changed; a run that another thread reads is left to it."""
+        """List new runs and read changes; skip a run that another thread is reading."""
         self._list(self._folders())
         for number, listed in enumerate(self.runs):
             if listed.reading.acquire(blocking=False):
@@ -121,7 +121,7 @@ class Live:
                     listed.reading.release()
 
     def open(self, number: int) -> None:
-        """Read a run whose discussions are to be shown. Errors: see `load_run`."""
+        """Read a run to show its discussions. Errors: see `load_run`."""
         with self.runs[number].reading:
             if self.runs[number].run is None:
                 self._take(number, load_run(self.runs[number].folder))
@@ -135,7 +135,7 @@ class Live:
             return {"row": row, "items": listed, "words": [words, self.words.texts[words:]]}
 
     def search(self, words: str) -> list[int]:
-        """Return the discussions in which a text occurs."""
+        """Return the discussions that contain a text."""
         listed = ((number, items(self._record(number), None)) for number in range(len(self.rows)))
         texts = ((number, [each["text"], each.get("answer", "")]) for number, said in listed for each in said)
         return [*dict.fromkeys(number for number, both in texts if words.lower() in "\n".join(both).lower())]
@@ -261,7 +261,7 @@ def _about(name: str, run: Run) -> JSON:
 
 
 def _unread(folder: Path) -> JSON:
-    """Return what the list shows of a run that was not read: its first and its last line, and whether it is whole."""
+    """Return the list's data on a run that was not read: its first and last line, and whether it is complete."""
     try:
         end = last_line(folder).get("line")
         status = end if end in ("done", "stopped") else "running" if in_use(folder) else "stopped"

@@ -40,7 +40,7 @@ def page(*, live: bool = False, **parts: Untyped) -> str:
 
 
 def policy(*, live: bool) -> str:
-    """Return the page's Content-Security-Policy; plots, which only a file has, have styles of their own."""
+    """Return the page's Content-Security-Policy; plots, which only a file has, have their own styles."""
     style = _digest(STYLES) if live else "'unsafe-inline'"
     own = f"script-src {_digest(LIVE if live else SCRIPTS)}; style-src {style}"
     asks = "; connect-src 'self'" if live else ""

@@ -67,7 +67,7 @@ def findings(
     *,
     force: bool = False,
 ) -> Findings:
-    """Compare runs, or the rows of an experiment beside the figures that its paper prints; `notes` come last.
+    """Compare runs, or the rows of an experiment with its paper's printed figures; `notes` come last.
 
     Errors: see `compare`.
     """
@@ -150,7 +150,7 @@ def _csv(content: Findings) -> str:
 
 
 def _flat(row: Mapping[str, JSONValue], before: str = "") -> Iterator[tuple[str, JSONValue]]:
-    """Yield the values of a row, those of an inner mapping under both names: accuracy_low; accuracy is its value."""
+    """Yield the values of a row; an inner mapping gives accuracy_low and others, and accuracy for its own value."""
     for name, value in row.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{before}{name}_")
@@ -202,7 +202,7 @@ def _tex(text: str) -> str:
 
 
 def _by_span(text: str, code: Callable[[str], str], plain: Callable[[str], str]) -> str:
-    """Return a text with what is between backticks changed by `code`, and the rest by `plain`."""
+    """Return a text with its parts between backticks changed by `code`, and the rest by `plain`."""
     spans = CODE.split(harmless(text))
     return "".join((code if at % 2 else plain)(span) for at, span in enumerate(spans))
 

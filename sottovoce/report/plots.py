@@ -56,7 +56,7 @@ class Plot(NamedTuple):
 
 
 def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
-    """Return plots of accuracy by round, and of cost (tokens unless all FLOPs are known) against accuracy, if known."""
+    """Return plots of accuracy by round, and by cost in FLOPs (in tokens if some FLOPs are unknown)."""
     flops = {summary.run: summary.flops or 0 for summary in summaries}
     counted = all(flops[run] for run in _scored(summaries))
     cost = _against("floating-point operations", flops, summaries, runs) if counted else _tokens(runs, summaries)
@@ -65,7 +65,7 @@ def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
 
 
 def drawn(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> dict[str, bytes]:
-    """Return the plots of `DRAWN` as files by name, those whose numbers are known."""
+    """Return the plots of `DRAWN` with known numbers, as files by name."""
     drawings = {name: draw(runs, summaries) for name, draw in DRAWN.items()}
     return {
         f"{name}{ending}": _saved(each[0], ending)
@@ -125,7 +125,7 @@ def _bytes(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | N
 
 
 def _bytes_heard(record: DiscussionRecord) -> float | None:
-    """Return the bytes that agents of a discussion heard; None if they hear one another, and no message says what."""
+    """Return the bytes that agents of a discussion heard; None if they hear one another, but no hearing is recorded."""
     size, hears = hearings(record.prompts), heard_edges(record.chosen())
     return size.nbytes if size and (size.times or not hears) else None
 

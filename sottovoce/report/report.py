@@ -34,7 +34,7 @@ VERDICTS = 3
 
 
 def report(content: Gathered, *, force: bool = False) -> str:
-    """Return the page; `force` is that of `compare`.
+    """Return the page; for `force` see `compare`.
 
     Raises:
         UsageError: no discussion has ended, or the extra `eval` is missing.
@@ -128,7 +128,7 @@ def what_was_run(runs: Mapping[str, Run]) -> Table:
 
 
 def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
-    """Return the settings that differ between runs by name, with the value of each run, or "" if it has none."""
+    """Return the settings that differ between runs by name, with the value of each run, or "" without one."""
     settings = [
         {name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for name, value in of.items()}
         for of in (run.manifest.settings for run in runs.values())

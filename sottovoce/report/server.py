@@ -1,8 +1,8 @@
-"""The server of a live page: it answers whoever has its address, on this machine, and nobody else.
+"""The server of a live page: it answers only requests from this machine that have its address.
 
-The token of the address is part of every request. A page of another origin has none, may not post, and cannot reach the
-server under a name of its own (DNS rebinding), since other hosts are refused. Requests name runs and discussions by
-number, and models by the names that the page offers; no path is ever taken from them.
+The token of the address is part of every request. A page of another origin has no token and may not post. It cannot
+reach the server under another name either (DNS rebinding), since other hosts are refused. Requests name runs and
+discussions by number, and models by the names that the page offers; no path is ever taken from them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HEADERS = {
 
 
 def server(live: Live, token: str, ends: Callable[[], bool]) -> Starlette:
-    """Return the application; `ends` says whether the server is to end, which pages that listen would hold up."""
+    """Return the application; `ends` says whether the server is stopping, since listening pages would delay that."""
     answers = _Answers(live, ends)
     routes = [
         Route("/", answers.home),

@@ -112,7 +112,7 @@ def percent(part: float) -> str:
 
 
 class ReadableConsole(Console):
-    """A console that escapes control characters, and what the encoding lacks, before lines are laid out.
+    """A console that escapes control characters, and characters that the encoding lacks, before lines are laid out.
 
     If they were escaped later, borders would be cut.
     """
@@ -137,7 +137,7 @@ def moves(console: Console) -> bool:
 
 
 def _encodable(text: Text, encoding: str) -> Text:
-    """Return a harmless text that can be encoded; a changed one loses its shades, whose positions no longer fit."""
+    """Return a harmless text that can be encoded; a changed text loses its shades, since positions differ."""
     plain = harmless(text.plain)
     if not encoding.startswith("utf"):
         plain = plain.encode(encoding, ERRORS).decode(encoding)

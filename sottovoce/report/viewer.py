@@ -101,7 +101,7 @@ def row(record: DiscussionRecord, run: int, items: int) -> JSON:
 
 
 def items(record: DiscussionRecord, tensors: Tensors | None) -> list[JSON]:
-    """Return the items of one discussion, from the question to the decision; None leaves out what lies under them."""
+    """Return the items of one discussion, from the question to the decision; None leaves out payloads and hearers."""
     says, listed = _Says(record, tensors), list[JSON]()
     for block in blocks.transcript(record):
         if block.heading:

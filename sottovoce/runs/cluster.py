@@ -1,4 +1,4 @@
-"""Discussions on a Ray cluster: each task runs some of them, and this process saves what they return.
+"""Discussions on a Ray cluster: each task runs some of them, and this process saves their results.
 
 A task returns plain data, lines of the log and bytes of payloads, and only this process writes to the run's folder.
 Ray places tasks, keeps their processes (in which models stay loaded) for the next ones, lets a cluster grow, and
@@ -48,7 +48,7 @@ class ShardOutput:
 
 
 class ShardRun(Run):
-    """A run of only some discussions, whose lines are collected instead of written."""
+    """A run of only some discussions; its lines are collected instead of written."""
 
     def __init__(self, manifest: RunManifest, questions: Sequence[Question], keys: Collection[Key]) -> None:
         """Take the keys of some discussions, and their questions."""
@@ -69,7 +69,7 @@ def run_shard(
     """Run these discussions by `run_all`, `n` at a time; the output has a line for each one that failed.
 
     Raises:
-        SottovoceError: none of them can be run: a model, prompt or monitor is missing here, or differs.
+        SottovoceError: no discussion can be run: a model, prompt or monitor is missing here, or differs.
     """
     settings = manifest.all_settings()  # the sender chose all of them, the sandbox too
     here = new_manifest(manifest.scheme, settings, questions, manifest.seeds, manifest.origin)

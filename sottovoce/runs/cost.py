@@ -124,7 +124,7 @@ Prices = Mapping[str, Price]
 
 
 def read_prices(path: Path | str) -> dict[str, Price]:
-    """Read a CSV file with the columns model, in, out, and cached if cached tokens have a price of their own.
+    """Read a CSV file with the columns model, in, out, and cached if cached tokens have a different price.
 
     Raises:
         UsageError: the file cannot be read, or a row is not a price.
@@ -148,7 +148,7 @@ def read_prices(path: Path | str) -> dict[str, Price]:
 
 
 def money(messages: Sequence[Message], model_of: Callable[[str], str], prices: Prices) -> float | None:
-    """Return what calls cost; None if a server did not report the tokens of one. `model_of` names an agent's model.
+    """Return the price of calls; None if a server did not report the tokens of one. `model_of` names an agent's model.
 
     A model is found by its whole name (`hosted:openai:gpt-5`), or without `hosted:` and the provider. Local models
     without a price cost nothing.
@@ -182,7 +182,7 @@ class Hearings(NamedTuple):
 
 
 def hearings(prompts: Sequence[Asked]) -> Hearings | None:
-    """Return what agents newly heard before their last attempts; None if a log of an older version does not say."""
+    """Return the counts of newly heard messages in last attempts; None if an old log does not record them."""
     last = {prompt.place[:-1]: prompt.heard for prompt in sorted(prompts, key=lambda prompt: prompt.attempt)}
     if not all(heard is not None for heard in last.values()):
         return None

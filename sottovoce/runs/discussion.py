@@ -1,6 +1,6 @@
-"""One running discussion: what each step of its graph wrote becomes events for the record, the log and the observer.
+"""One running discussion: the update of each step becomes events for the record, the log and the observer.
 
-A resumed discussion repeats its recorded steps: their nodes return what the log has, until a step is not recorded.
+A resumed discussion repeats its recorded steps: their nodes return the recorded updates, until a step is not recorded.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class LiveDiscussion:
         return round(self._before + time.monotonic() - self._began, 3)
 
     async def run(self, graph: Graph, *, live: bool) -> None:
-        """Run the discussion on a graph of its scheme, to its decision; `live` streams what agents say.
+        """Run the discussion on a graph of its scheme, to its decision; `live` streams the agents' texts.
 
         Raises:
             RecordError: the log is damaged: its steps cannot be repeated.
-            Exception: whatever ended it; what was recorded before stays.
+            Exception: the error that ended it; earlier lines of the log stay.
         """
         thread = f"{self._key[1]}/{self._key[0]}"
         config: RunnableConfig = {"configurable": {"thread_id": thread}}
@@ -182,7 +182,7 @@ class StepReader:
         return {"line": "step", "of": key, "task": step, "seconds": seconds, "events": events, "update": rest}
 
     def _events(self, update: Update) -> list[JSON]:
-        """Return the events of one node's update; a watched act has none before it is published."""
+        """Return the events of one node's update; a watched act has no events before it is published."""
         self._round = update.get("round", self._round)
         if update.get("epochs"):
             self._epoch = len(update["epochs"])

@@ -1,4 +1,4 @@
-"""Limits of a run and how it is executed, and the words for a run that stopped: what is saved, and how to resume.
+"""Limits of a run, options of its execution, and the message of a stopped run: the saved part, and how to resume.
 
 Nothing here imports torch or langgraph: the command line reads it to print its help.
 """
@@ -21,7 +21,7 @@ SAME_COMMAND = "the same command"
 
 
 class Limits(Checked):
-    """Limits of a run as a whole; a run that they stop keeps what was said, and can be resumed."""
+    """Limits of a run as a whole; a stopped run keeps its messages and can be resumed."""
 
     model_config = ConfigDict(title="Limits")
 
@@ -74,9 +74,10 @@ class Limits(Checked):
         return self
 
     def reached(self, cost: Unimported, seconds: float | None = None) -> str:
-        """Return the limit that a `Cost` or `seconds` have reached, in words; empty if none is.
+        """Return the limit that a `Cost` or `seconds` have reached, in words; empty without one.
 
-        A limit of tokens cannot be kept where a server reports none for some calls, so these reach it.
+        A limit of tokens cannot be checked if a server does not report tokens for some calls; such a call counts as
+        reaching it.
         """
         if self.token_limit and cost.uncounted:
             unknown = f"no tokens were reported for {cost.uncounted:,} of {cost.calls:,} calls"
@@ -113,7 +114,7 @@ class Budget(BaseModel):
 
     @property
     def samples(self) -> int:
-        """The number of samples whose cost is nearest to the target, at least one."""
+        """The number of samples with the cost nearest to the target, at least one."""
         return max(1, round(1 + (self.target - self.first) / self.further))
 
     def in_words(self, amount: float) -> str:
@@ -123,7 +124,7 @@ class Budget(BaseModel):
 
 @contextmanager
 def resumable(saved: str) -> Iterator[None]:
-    """Turn Ctrl-C into the error that says what is saved, and that the same command resumes."""
+    """Turn Ctrl-C into an error that names the saved part and says that the same command resumes."""
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -13,8 +13,8 @@
     {"line": "stopped", "why": ..., "nbytes": ..., "digest": ...}, {"line": "resumed"}, {"line": "done", ...}
                                                 nbytes: of all payloads; digest: the sha256 of all bytes before it
 
-The types below are the format. `encoded` writes a line, and `check` turns what was written into its type: before it
-goes to the disk (`run_directory`) and after it was read, so what observers see live is what a reader finds. Types are
+The types below are the format. `encoded` writes a line, and `check` turns a written line into its type, both before it
+goes to the disk (`run_directory`) and after it was read. So observers see live the same as a later reader. Types are
 strict; unknown fields are ignored. A killed process leaves at most an incomplete line at the end, which is cut off when
 the run is resumed.
 """
@@ -116,7 +116,7 @@ class _Passage(TypedDict):
 
 @dataclass(frozen=True)
 class _Said(Message):
-    """A message as a line has it; readers get the `Message`."""
+    """A message in a line's format; readers get the `Message`."""
 
     evidence: tuple[_Passage, ...] = ()
     event: Literal["said"] = "said"
@@ -319,7 +319,7 @@ Line = Annotated[RunLine | QuestionLine | DiscussionLine | ClosingLine | Resumed
 
 
 def encoded(line: JSON) -> bytes:
-    """Return a line as the log has it."""
+    """Return a line in the log's format."""
     return ENCODER.encode(line).encode() + b"\n"
 
 
@@ -327,7 +327,7 @@ def check(data: bytes) -> Line:
     """Return a line by its type.
 
     Raises:
-        ValueError: something is wrong with it; says which field, what was found and what was expected.
+        ValueError: the line is invalid; the message names the field, the value found and the expected one.
     """
     try:
         line: Line = _adapter().validate_json(without_surrogates(data), strict=True)
@@ -369,7 +369,7 @@ def damaged(folder: Path, number: int, why: str) -> RecordError:
 
 
 def lacking(folder: Path, manifest: RunManifest, error: NotInstalled) -> RecordError:
-    """Return the error about a run whose scheme or kind of answer is not installed."""
+    """Return the error for a run with a scheme or kind of answer that is not installed."""
     named = manifest.named(error.missing)
     why = f"cannot be imported: {error}" if error.__cause__ else "is not installed"
     return RecordError(

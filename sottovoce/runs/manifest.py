@@ -199,7 +199,7 @@ def new_manifest(
 
 
 def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) -> str:
-    """Return the sha256 of the prompts that a scheme may use: those of all agents, by `packs` and the settings.
+    """Return the sha256 of the prompts that a scheme may use: all agents' prompts, by `packs` and the settings.
 
     Raises:
         PromptError: a pack cannot be read.
@@ -236,7 +236,7 @@ def _described(model: HookedChatModel) -> AgentModel:
 
 
 def wrong_settings(name: str, settings: JSON) -> str:
-    """Return what is wrong with the type of a scheme's settings; "" for nothing. Unknown settings are ignored.
+    """Return the error in the types of a scheme's settings, or "". Unknown settings are ignored.
 
     Raises:
         NotInstalled: the scheme, or the kind of answer that the settings name, is not installed.

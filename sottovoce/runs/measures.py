@@ -1,8 +1,8 @@
 """Measures of a discussion: EM, F1 and named of short answers, retrieval, and how answers were read.
 
 EM and F1 are SQuAD's, as ReAct and SDE use them: each is the best value over target and aliases, 0 for an abstention.
-Passages are ranked in the order in which they were numbered for the agents, or in which pages were opened. A passage
-may be named by its docid, by `source:docid` or by its title; spaces and underscores are equal.
+Passages are ranked by their numbers for the agents, pages by the order of opening. A passage may be named by its docid,
+by `source:docid` or by its title; spaces and underscores are equal.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def retrieval(question: Question, messages: Iterable[Message]) -> dict[str, floa
 
 
 def gold_of(question: Question) -> dict[str, int]:
-    """Return the grade of each of a question's gold passages; {} if none are known."""
+    """Return the grade of each of a question's gold passages; {} without known ones."""
     gold = question.get("gold_passages") or {}
     return dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
 
@@ -81,7 +81,7 @@ def ranking(messages: Iterable[Message]) -> list[tuple[str, ...]]:
 
 
 def matched(ranked: Sequence[Sequence[str]], relevant: Mapping[str, int]) -> list[str | None]:
-    """Return the name by which each passage is relevant, each name once; None for passages that are not."""
+    """Return for each passage the gold name that it matches, each name once; None for other passages."""
     seen: set[str] = set()
     matches: list[str | None] = []
     for names in ranked:
@@ -148,7 +148,7 @@ def f1(answer: str | None, golds: Sequence[str]) -> float:
 
 
 def named(answer: str | None, golds: Sequence[str]) -> float:
-    """Return 1 if one of the right answers stands in the answer as whole words, else 0.
+    """Return 1 if the answer contains one of the right answers as whole words, else 0.
 
     >>> named("the river Orla", ["Orla"]), named("Orlando", ["Orla"])
     (1.0, 0.0)

@@ -117,7 +117,7 @@ class DiscussionRecord(BaseModel):
         return DiscussionRecord(**{name: getattr(self, name) for name in kept})
 
     def apply(self, line: DiscussionLine) -> None:
-        """Add what a line of the log says about this discussion."""
+        """Add a line of the log about this discussion."""
         match line:
             case AskedLine():
                 self.status, self.error = "running", None
@@ -157,7 +157,7 @@ class DiscussionRecord(BaseModel):
                 self.parsing = parse_statistics(self._state(), self.counts, scheme(self.scheme).answers)
 
     def _state(self) -> Discussion:
-        """Return the part of the state from which answers are read."""
+        """Return the part of the state that is needed to read answers."""
         cuts = [reset.cut for reset in self.resets]
         return cast(Discussion, {**self.question, "board": self.messages, "epochs": cuts})
 
@@ -293,7 +293,7 @@ class Result:
 
     @property
     def content(self) -> Content:
-        """The content of its question; without a digest, the id stands for what is asked."""
+        """The content of its question; without a digest, the id identifies the question."""
         return Content(self.digest or self.question, frozenset(self.documents), self.kind, self.target)
 
     @property
@@ -307,7 +307,7 @@ class Result:
         return None if self.failed and self.outside else self.failed_wrong
 
     def to_dict(self) -> JSON:
-        """Return the fields; after the score comes the one that counts a failure as wrong."""
+        """Return the fields; the score is followed by the score that counts a failure as wrong."""
         row: JSON = {}
         for each in (each for each in fields(self) if each.name != "shares"):
             row[each.name] = getattr(self, each.name)
@@ -321,7 +321,7 @@ COLUMNS = frozenset(Result("").to_dict())
 
 
 class Results(list[Result]):
-    """The results of discussions, such as those of a run: a table with a row for each."""
+    """The results of discussions, such as the results of a run: a table with a row for each."""
 
     def scores(self, column: str = "score") -> Scores:
         """Return the known values of `score`, `failed_wrong` or `comparable_score`, by question and seed."""
@@ -330,7 +330,7 @@ class Results(list[Result]):
 
     @property
     def clusters(self) -> dict[str, str]:
-        """The question of each id: the first id with the same content, whose discussions form a cluster with its."""
+        """The question of each id: the first id with the same content; their discussions form one cluster."""
         return same_questions({result.question: result.content for result in self})
 
     @property
@@ -358,7 +358,7 @@ class Results(list[Result]):
         return ", ".join(means)
 
     def to_csv(self) -> str:
-        """Return a row for each result; each measure has a column of its own after the others."""
+        """Return a row for each result; each measure has its own column after the others."""
         columns = dict.fromkeys([*Result("").to_dict(), *self.measures])
         shown = [name for name in columns if name not in ("measures", "documents")]
         return csv_of(shown, ({**result.to_dict(), **result.measures} for result in self))

@@ -82,7 +82,7 @@ def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, numbe
 
 
 def _before(graph: Graph, config: RunnableConfig, number: int) -> RunnableConfig:
-    """Return the last checkpoint before intervention `number`, at the watch that made it; the first if none was made.
+    """Return the last checkpoint before intervention `number`, at the watch that made it; the first without one.
 
     Interventions made in parallel share one checkpoint.
     """

@@ -68,7 +68,7 @@ class Run:
     """A run, read from its directory or in progress; all that happens enters its records and its log as lines."""
 
     def __init__(self, manifest: RunManifest, questions: Sequence[Question] = (), folder: Path | None = None) -> None:
-        """Make a run in which nobody spoke. `start` starts one in a directory, and `load_run` reads one from there."""
+        """Make a run without messages. `start` starts a run in a directory, and `load_run` reads one from there."""
         self.manifest, self.folder = manifest, folder
         self.records: dict[Key, DiscussionRecord] = {}
         self.notes: list[str] = []
@@ -155,10 +155,10 @@ class Run:
                 self.records[line.of].apply(line)
 
     def read_on(self) -> set[Key]:
-        """Apply the lines that its log got since it was read last; return the discussions that changed.
+        """Apply the lines that its log gained since the last reading; return the discussions that changed.
 
         Raises:
-            RecordError: there is no log, or a line is damaged, or contradicts those before it.
+            RecordError: there is no log, or a line is damaged or contradicts an earlier line.
         """
         assert self.folder is not None, "read from a folder"
         changed, notes = set[Key](), list[str]()
@@ -212,7 +212,7 @@ class Run:
         return ""
 
     def restart(self, key: Key) -> None:
-        """Restart a discussion: drop what was recorded of it."""
+        """Restart a discussion: drop its record."""
         self.add({"line": "again", "of": key})
 
     def fail(self, key: Key, error: str, seconds: float, *, outside: bool = False) -> None:
@@ -252,7 +252,7 @@ class Run:
     def close(self, *, discard: bool = False) -> None:
         """Close the log and release its lock; mark running discussions as stopped.
 
-        `discard` deletes the files of a run that this process began; nobody spoke in it. A resumed run stays.
+        `discard` deletes the files of a run that this process started and that has no messages. A resumed run stays.
         """
         for record in self.records.values():
             record.status = "stopped" if record.status == "running" else record.status
@@ -316,7 +316,7 @@ class Run:
         return same_questions({question_id(question): content_of(question) for question in self.questions()})
 
     def price(self, file: Path | None) -> None:
-        """Let results and screens say what the models cost, by the prices in a CSV file, if one is given."""
+        """Show the models' costs in results and screens, by the prices in a CSV file if one is given."""
         prices = read_prices(file) if file else {}
         for record in self.records.values():
             record.prices = prices
@@ -363,7 +363,7 @@ class Run:
 
 
 def _wrong_answer(answer: str | None, question: Question, subject: str = "a vote's answer") -> str:
-    """Return what is wrong with an answer; "" for nothing."""
+    """Return the error in an answer, or ""."""
     kind = kinds.kind_of(question)
     try:
         kinds.same(answer, answer, kind)
@@ -402,12 +402,12 @@ def load_run(folder: Path | str) -> Run:
 
 
 def judge_runs(folder: Path) -> list[Run]:
-    """Return the runs in which models judged the answers of a run, in the order of their start."""
+    """Return the judges' runs on the answers of a run, in the order of their start."""
     return list(map(load_run, takewhile(lambda place: (place / LOG).exists(), judge_folders(folder))))
 
 
 def judge_folders(folder: Path) -> Iterator[Path]:
-    """Yield the folders for judges' runs: a judge is asked about further answers in a run of its own."""
+    """Yield the folders for judges' runs; further answers are judged in a further run."""
     return (folder / (JUDGED if number == 1 else f"{JUDGED}-{number}") for number in count(1))
 
 

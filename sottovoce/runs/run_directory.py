@@ -1,6 +1,6 @@
-"""The directories of runs: the log file of each, and the default place of those without a directory of their own.
+"""The directories of runs: the log file of each, and the default place of runs without a chosen directory.
 
-Nothing here imports torch or langgraph, or knows what a line of a log says (see `log`).
+Nothing here imports torch or langgraph, or knows the content of a log's lines (see `log`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Log:
         return self._hash.hexdigest()
 
     def write(self, lines: bytes) -> None:
-        """Append lines, all or none; a resumed log begins to be written to with the first of them.
+        """Append all lines or nothing; the first call truncates a resumed log and marks the resumption.
 
         Raises:
             RecordError: the disk is full, or the file system refused for another reason.
@@ -120,7 +120,7 @@ def in_use(folder: Path) -> bool:
 
 
 def lines_of(folder: Path, number: int = 0, at: int = 0) -> Iterator[tuple[bytes, JSON]]:
-    """Yield the lines of a log behind `number` lines of `at` bytes, raw and unchecked, without an incomplete last one.
+    """Yield a log's lines after its first `number` lines of `at` bytes, unchecked, without an incomplete last one.
 
     Raises:
         RecordError: there is no log, or a line is not JSON.
@@ -236,7 +236,7 @@ def find_run(name: str, *, over: bool = True) -> Path:
 
 
 def run_name(folder: Path) -> str:
-    """Return the name by which `find_run` finds a run."""
+    """Return the name that `find_run` accepts for a run."""
     return folder.name if folder.parent == runs_folder() else str(folder)
 
 
@@ -246,7 +246,7 @@ def last_written(folder: Path) -> float:
 
 
 def remove(folders: Sequence[Path]) -> None:
-    """Remove these runs, all or none.
+    """Remove all of these runs or nothing.
 
     Raises:
         UsageError: one of them is not in the default place, or a process uses it.

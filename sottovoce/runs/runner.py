@@ -254,7 +254,7 @@ class LimitReached(SottovoceError):
 
 
 class Job:
-    """Runs that follow one another under common limits, counted from the moment the job is made."""
+    """Successive runs under common limits, which count from the creation of the job."""
 
     def __init__(self, limits: Limits | None = None, show: Show | None = None, models: Models = None) -> None:
         """Start the clock of the limits.
@@ -279,7 +279,7 @@ class Job:
             run_all(run, settings, run.store(), models=self.models, observe=observe, limits=self._left(others))
 
     def reached(self, runs: Iterable[Run]) -> str:
-        """Return the limit that the runs have reached together, in words; empty if none."""
+        """Return the limit that the runs have reached together, in words; empty without one."""
         return self.limits.reached(summed(run.cost for run in runs), time.monotonic() - self._start)
 
     def _left(self, others: Iterable[Run]) -> Limits:
@@ -309,7 +309,7 @@ def resumable_run(run: Run) -> Iterator[None]:
 
 
 def resume_command(run: Run) -> str:
-    """Return the command that resumes a run of this process, in backquotes: it allows what the run could do."""
+    """Return the command that resumes a run of this process, in backquotes; it gives the run the same permissions."""
     options = needed(run.manifest.all_settings(), run.folder.parent) if run.folder else []
     return command("runs", "resume", run_name(run.folder) if run.folder else "", *options)
 

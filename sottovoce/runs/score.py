@@ -1,8 +1,8 @@
-"""A saved run, scored again: its replies are read by this version's readers, rules and scorers, and no model is asked.
+"""A saved run, scored again: this version's readers, rules and scorers read its replies, without asking a model.
 
-The graph of each discussion runs on its recorded steps. What agents said, found and did is taken from the log; only the
-steps that read it, which count votes or decide, run again. If another step than the recorded one would follow, because
-a vote is a tie now for instance, a model would have to be asked: such a discussion keeps its recorded answers.
+The graph of each discussion runs on its recorded steps. Agents' messages, searches and actions are taken from the log;
+only the steps that read them (they count votes or decide) run again. If another step than the recorded one follows, for
+instance because a vote is now a tie, a model would have to be asked. Such a discussion keeps its recorded answers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _OtherStep(SottovoceError):
 
 @dataclass
 class Reading:
-    """A recorded discussion, whose graph runs again; it stands in the place of a `LiveDiscussion`."""
+    """A recorded discussion with its graph run again; it replaces a `LiveDiscussion`."""
 
     record: DiscussionRecord
     steps: dict[str, StepLine]

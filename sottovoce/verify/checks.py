@@ -61,12 +61,12 @@ def verify(run: Run, reruns: int = 3, seed: int = 0, trust: Trust = NO_TRUST) ->
 
 
 def nobody(request: JSON) -> str:
-    """Refuse to reply for a human; discussions in which one spoke are left out."""
+    """Refuse to reply for a human; discussions with a human's messages are left out."""
     raise SottovoceError(f"a human is asked to reply for {request['agent']}, but in the run none did")
 
 
 def _rerun(run: Run, k: int, seed: int, verified: Verification, trust: Trust) -> None:
-    """Re-run `k` discussions, drawn by `seed` from those that ended with a decision, and add what differs."""
+    """Re-run `k` discussions, drawn by `seed` from those that ended with a decision, and add the differences."""
     reasons = {key: _left_out(record) for key, record in run.records.items() if record.decision is not None}
     verified.notes += [f"{of(key)}: not re-run: {why}" for key, why in reasons.items() if why]
     able = [key for key, why in reasons.items() if not why]

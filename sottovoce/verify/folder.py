@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass
 class Verification:
-    """The findings of a verification, with counts, and notes that are no reason to doubt the run."""
+    """The findings of a verification, with counts, and notes that do not cast doubt on the run."""
 
     discussions: int
     messages: int
