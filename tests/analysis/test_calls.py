@@ -68,7 +68,6 @@ def test_calls_and_edges_are_as_many_as_the_scheme_says(
     name: str, values: dict[str, Any], calls: int, edges: dict[str, int]
 ) -> None:
     unrolled = of(name, **values)
-
     assert len(unrolled.calls) == len(set(unrolled.calls)) == calls
     assert Counter(edge.carries for edge in unrolled.edges) == {"question": calls, **edges}
     assert not unrolled.left_out
@@ -76,7 +75,6 @@ def test_calls_and_edges_are_as_many_as_the_scheme_says(
 
 def test_agents_hear_their_group_in_full_and_of_others_the_viewpoint() -> None:
     found = heard_by(of("cmd"), "agent_2", 1)
-
     near = {(f"agent_{i}", 0, "full") for i in (1, 3)}
     assert found == near | {(f"agent_{i}", 0, "viewpoint") for i in (4, 5, 6)}
     assert heard_by(of("cmd"), "secretary", 2) == {(f"agent_{i}", 2, "full") for i in range(1, 7)}
@@ -84,7 +82,6 @@ def test_agents_hear_their_group_in_full_and_of_others_the_viewpoint() -> None:
 
 def test_debaters_of_mad_hear_what_was_said_since_they_last_spoke() -> None:
     unrolled = of("mad")
-
     assert heard_by(unrolled, "affirmative", 0) == set()
     assert heard_by(unrolled, "negative", 0) == {("affirmative", 0, "full")}
     assert heard_by(unrolled, "affirmative", 1) == {("negative", 0, "full")}
@@ -97,7 +94,6 @@ def test_debaters_of_mad_hear_what_was_said_since_they_last_spoke() -> None:
 @pytest.mark.parametrize(("agents", "representative"), [(4, "tied"), (7, "random")])
 def test_levels_that_depend_on_answers_or_lots_are_left_out_and_named(agents: int, representative: str) -> None:
     unrolled = of("cmd", agents=agents, rounds=2, secretary=False, representative=representative)
-
     assert {call.round for call in unrolled.calls} == {0, 1}
     assert sum(edge.carries == "vote" for edge in unrolled.edges) == agents
     assert unrolled.left_out == "all from round 3 on: who speaks there depends on the answers"
@@ -105,14 +101,12 @@ def test_levels_that_depend_on_answers_or_lots_are_left_out_and_named(agents: in
 
 def test_a_discussion_by_a_rule_is_read_like_any_other() -> None:
     unrolled = unroll(partial(create_discussion, Round()), MesSync(agents=4))
-
     assert heard_by(unrolled, "agent_1", 2) == {("agent_4", 1, "full")}
     assert symmetry(unrolled).order == 4
 
 
 def test_prompts_differ_by_what_an_agent_is_told_and_not_by_who_said_what() -> None:
     one, two, three = prompts(of("debate", agents=3, system=["be bold", "doubt", "doubt"]))
-
     assert one != two == three
     assert len({call.prompt for call in of("reconcile", agents=5).calls}) == 2
     assert len({call.prompt for call in of("cmd", agents=7).calls}) == 3  # the secretary's is the third
@@ -121,7 +115,6 @@ def test_prompts_differ_by_what_an_agent_is_told_and_not_by_who_said_what() -> N
 def test_names_in_prompts_are_told_apart_as_one_s_own_and_others() -> None:
     own = prompts(of("debate", system=["You are agent_1, not agent_2.", "You are agent_2, not agent_1."]))
     same = prompts(of("debate", system=["Follow agent_1."]))
-
     assert own[0] == own[1]
     assert same[0] != same[1]
 

@@ -99,7 +99,6 @@ def test_a_judge_errs_where_answers_differ_and_the_right_one_is_among_them(tmp_p
         assert each.decision is not None
         assert ("judge mistake", "") not in told(each)  # a vote is nobody's mistake
         each.decision = {**each.decision, "by": "judge", "answer": "2"}
-
     assert told(said)[("judge mistake", "")] == (1, 1) and ("judge mistake", "") not in told(agreed)
 
 

@@ -62,7 +62,6 @@ def test_a_game_by_itself_ends_with_what_was_measured(run: Run) -> None:
 def test_results_have_them_in_json_and_in_columns_of_csv(run: Run, tmp_path: Path) -> None:
     won, lost = json.loads(json_of(run))["results"]
     assert won["measures"]["precision"] == 1 and lost["measures"]["precision"] is None
-
     assert run.folder is not None
     export(ExportOptions(name=str(run.folder), file=tmp_path / "a.csv"))
     rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))

@@ -55,9 +55,7 @@ def test_a_question_under_any_id_is_one_question_and_a_game_in_each_run(tmp_path
     """Runs in folders of one name, such as two experiments' rows, had one game: "6 turns of 1 game"."""
     ids = {"a": "q", "b": "q", "c": "r"}
     runs = [held(tmp_path / place / "run", None, {**QUESTION, "id": id}) for place, id in ids.items()]
-
     rows, _ = collected(runs, TOP)
-
     assert {row.game for row in rows} == {"0/run/q/0", "1/run/q/0", "2/run/r/0"}
     assert {row.question for row in rows} == {"0/run/q"}
 
@@ -75,7 +73,6 @@ def test_rows_are_measured_where_it_matters_in_their_scheme_unless_positions_are
         Run.start(new_manifest(name, given, [QUESTION], [0], models=Unsure()), [QUESTION], None)
         for name, given in KNOWN
     ]
-
     assert [measure_of([run], Measure()).positions for run in runs] == ["action", "all"]
     assert measure_of(runs, Measure()).positions == "all"
     assert measure_of(runs[:1], Measure(positions="all")).positions == "all"

@@ -89,15 +89,12 @@ def test_a_gold_answer_of_gsm8k_is_misread_as_its_file_prints_it(tmp_path: Path)
     path = shared("datasets/gsm8k_test_first200.jsonl")
     asked = read_source(Source(DATASETS["gsm8k"], "", str(path))).questions[146]
     assert (asked["target"], gold_of(asked)) == ("2125", "2,125") and "####" not in asked["solution"]
-
     values = scores(tmp_path, "Answer: 2,125", "Answer: {2,125}", "Answer: {2125}", asked=asked)
-
     assert values["ours"] == 1 and values["as Du et al."] == 0
 
 
 def test_measures_show_the_papers_scores_beside_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = scores(tmp_path, "The answer is 22.", "The answer is 23.")
-
     assert values == {"ours": 1, "as Du et al.": 1, "as CIPHER": 0, "as SDE": 0}  # "22." is no integer
     show_measures([str(tmp_path / "run")], "round")
     lines = capsys.readouterr().out.splitlines()

@@ -139,7 +139,6 @@ def test_the_order_and_what_breaks_the_symmetry_are_those_of_the_mechanism(
 ) -> None:
     unrolled, models = case()
     found = symmetry(unrolled, models)
-
     assert (found.order, found.broken_by) == (order, broken_by)
     assert len(unrolled.agents()) > 6 or witness(unrolled, models) == order
 
@@ -149,13 +148,11 @@ def test_bare_edges_tell_who_hears_whom_and_not_what(
     case: Callable[[], Cast], order: int, broken_by: tuple[str, ...]
 ) -> None:
     found = symmetry(*case(), labelled=False)
-
     assert (found.order, found.broken_by) == (order, broken_by)
 
 
 def test_orbits_join_agents_that_can_take_one_another_s_places() -> None:
     a = CMD(agents=7).speakers()
-
     assert symmetry_of("CMD of 3, 3, 1").orbits == (tuple(a[:6]), (a[6],))
     assert symmetry_of("CMD of 7").orbits == (tuple(a[:3]), tuple(a[3:]))
     assert symmetry_of("CMD of 6, three models in each group").orbits == ((a[0], a[3]), (a[1], a[4]), (a[2], a[5]))
@@ -163,7 +160,6 @@ def test_orbits_join_agents_that_can_take_one_another_s_places() -> None:
 
 def test_who_does_not_discuss_keeps_its_place_and_is_not_counted() -> None:
     unrolled, models = of("mad")()
-
     assert unrolled.others == ("moderator", "judge")
     assert symmetry(unrolled, models).orbits == (("affirmative",), ("negative",))
     assert of("cmd")()[0].others == ("secretary",)
@@ -172,7 +168,6 @@ def test_who_does_not_discuss_keeps_its_place_and_is_not_counted() -> None:
 
 def test_generators_are_symmetries_in_cycles() -> None:
     (swap,) = symmetry_of("CMD of 6, three models in each group").generators
-
     assert swap == (("agent_1", "agent_4"), ("agent_2", "agent_5"), ("agent_3", "agent_6"))
     assert symmetry_of("debate of 3").generators == ((("agent_2", "agent_3"),), (("agent_1", "agent_2"),))
     assert symmetry_of("MAD").generators == ()
@@ -183,9 +178,7 @@ def test_agents_that_look_alike_one_by_one_are_told_apart_by_trying() -> None:
     calls = [[Call(f"agent_{i}", r, "say") for i in range(7)] for r in range(2)]
     heard = [1, 2, 0, 4, 5, 6, 3]
     edges = [Edge(calls[0][i], calls[1][other], "full") for i, other in enumerate(heard)]
-
     found = symmetry(Unrolled((*calls[0], *calls[1]), tuple(edges)))
-
     assert (found.order, [len(orbit) for orbit in found.orbits]) == (3 * 4, [3, 4])
 
 
@@ -198,7 +191,6 @@ def test_every_scheme_but_worlds_can_be_unrolled() -> None:
 
 def test_an_agent_at_another_temperature_is_another_model() -> None:
     unrolled, models = of("debate", protocol="cipher", agents=3)()
-
     assert models is not None and len(set(models.values())) == 3
     assert symmetry(unrolled, models).broken_by == ("graph", "models")  # the coldest decides
     assert len(set(spoken_by(Debate(agents=3)).values())) == 1
@@ -214,6 +206,5 @@ def test_agents_count_as_one_model_where_the_graph_asks_them_at_one_temperature(
     prompts, names = Prompts(None), settings.names()
     run = RunContext(settings, {name: Agent(name, settings, model, prompts, Refused()) for name in names}, prompts)
     spoken = spoken_by(settings, [*settings.names(), "summariser"])
-
     for one, other in permutations(spoken, 2):
         assert (spoken[one] == spoken[other]) == (run.agent(one).temperature == run.agent(other).temperature)

@@ -49,7 +49,6 @@ def test_places_and_attributes_are_spread_and_no_target_is_frequent(name: str) -
     asked = briefings(name, MANY)
     subjects = Counter(re.sub(r"([A-Z]\w+ [A-Z]\w+)", "", each["question"]) for each in asked)
     places = Counter(at for each in asked for at in holding(each))
-
     assert len(subjects) == len(ATTRIBUTES) and max(subjects.values()) < 2 * min(subjects.values())
     assert {*places} == {*range(BRIEFINGS[name])} and max(places.values()) < 2.5 * min(places.values())
     assert max(Counter(each["target"] for each in asked).values()) <= MANY / 40

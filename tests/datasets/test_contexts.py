@@ -70,7 +70,6 @@ def test_a_row_is_read_as_it_was_published(
     tmp_path: Path, name: str, row: dict[str, Any], id: str, targets: list[str], documents: list[dict[str, str]]
 ) -> None:
     (question,) = read(f"{name}:{file(tmp_path, row)}").questions
-
     assert (question["id"], [question["target"], *question.get("aliases", [])]) == (id, targets)
     assert passages_of(question, None) == documents
     assert all(kinds.right(target, question) for target in targets)
@@ -81,7 +80,6 @@ def test_other_columns_of_the_hub_and_of_kvcomms_copy_are_read_alike(tmp_path: P
     copy = {("question" if name == "input" else name): value for name, value in LONG.items()}
     hub = {**HOTPOT, "supporting_facts": {"title": ["Tom"], "sent_id": [0]},
            "context": {"title": ["Tom"], "sentences": [["Tom is a cat. ", "He purrs."]]}}  # fmt: skip
-
     assert read(f"2wikimqa:{file(tmp_path, copy)}").questions[0]["question"] == "Who built the mill?"
     (question,) = read(f"hotpotqa/support:{file(tmp_path, hub)}").questions
     assert passages_of(question, None) == [{"text": "Tom is a cat."}]
@@ -89,17 +87,14 @@ def test_other_columns_of_the_hub_and_of_kvcomms_copy_are_read_alike(tmp_path: P
 
 def test_all_agents_but_the_last_are_dealt_the_documents(tmp_path: Path) -> None:
     options = QuestionOptions.model_validate({"questions": f"2wikimqa:{file(tmp_path, LONG)}"})
-
     (three,), _ = questions_of(options, Debate(agents=3))
     (one,), _ = questions_of(options, Single())
-
     assert three["documents"] == {"agent_1": MILL[:1], "agent_2": MILL[1:], "agent_3": []}
     assert one["documents"] == {"agent_1": MILL}
 
 
 def test_unanswerable_rows_of_musique_are_passed_over(tmp_path: Path) -> None:
     path = file(tmp_path, {**MUSIQUE, "answerable": False}, MUSIQUE)
-
     assert [each["id"] for each in read(f"musique:{path}").questions] == ["musique/2hop__1_2"]
 
 
@@ -159,5 +154,4 @@ def test_a_broken_file_of_a_folder_is_named(tmp_path: Path, text: str | None, er
     (tmp_path / "hint_algebra").mkdir()
     if text is not None:
         (tmp_path / "hint_algebra" / "1.json").write_text(text, encoding="utf-8")
-
     assert re.search(error, said(f"tmath:{tmp_path}"))

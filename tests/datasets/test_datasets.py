@@ -58,7 +58,6 @@ def test_each_row_of_a_real_slice_is_asked_with_an_answer_that_counts(
     name: str, slice: str, rows: int, options: int
 ) -> None:
     asked = read(f"{name}:{shared(f'datasets/{slice}')}").questions
-
     assert len(asked) == len({each["id"] for each in asked}) == rows
     assert {len(each.get("choices", [])) for each in asked} == {options}
     assert all(kinds.right(kinds.target_of(each), each) for each in asked)
@@ -67,14 +66,12 @@ def test_each_row_of_a_real_slice_is_asked_with_an_answer_that_counts(
 def test_gold_answers_of_gsm8k_lose_no_digits_and_calculator_marks_are_no_part_of_a_solution() -> None:
     written = f"gsm8k:{shared('datasets/gsm8k_test_first200.jsonl')}"
     asked = read(written).questions
-
     assert asked[146]["target"] == "2125"  # SDE's evaluator reads 125
     assert not any("<<" in each["solution"] for each in asked)
 
 
 def test_where_the_right_option_stands_twice_both_letters_are_right() -> None:
     question = read(f"ecqa:{shared('datasets/ecqa_test_first100.csv')}").questions[28]
-
     assert (question["choices"][1], question["choices"][4]) == ("studio", "studio")
     assert [letter for letter in "ABCDE" if kinds.right(letter, question)] == ["B", "E"]
 
@@ -89,9 +86,7 @@ def test_numbers_are_read_with_their_sign_and_all_their_digits(written: str, rea
 
 def test_an_option_that_is_a_letter_is_not_taken_for_the_answer(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("Which grade is best?,B,C,D,A,D\nAnd worst?,B,C,D,A,A\n")
-
     best, worst = read(f"mmlu:{tmp_path / 'm.csv'}").questions
-
     assert (kinds.target_of(best), kinds.target_of(worst)) == ("D", "A")
 
 
@@ -117,7 +112,6 @@ def test_medqa_is_read_as_latentmas_has_it_and_with_options_by_letter(tmp_path: 
 
 def test_a_whole_file_is_told_from_a_slice_by_the_published_count(tmp_path: Path) -> None:
     found = read(f"gsm8k:{file(tmp_path, *[GSM8K] * 1_319)}")
-
     assert (found.total, len({each["id"] for each in found.questions})) == (1_319, 1_319)
     assert found.take([], 300).taken == "300 of 1,319 rows of gsm8k (q.jsonl)"
 
@@ -134,7 +128,6 @@ def test_an_unknown_data_set_or_part_is_told_with_the_nearest(tmp_path: Path) ->
 def test_a_file_in_another_form_is_told_with_the_form_that_is_expected(tmp_path: Path) -> None:
     path = file(tmp_path, "question,answer", name="g.csv")
     path.write_text("question,answer\n1 + 1?,2\n")
-
     assert "is not JSON: it begins with 'question,answer" in said(f"gsm8k:{path}")
     assert "has the columns 'question', 'answer'; expected CSV with the columns q_text, q_op1" in said(f"ecqa:{path}")
     assert "found 2 cells; expected 6" in said(f"mmlu:{path}")
@@ -142,9 +135,7 @@ def test_a_file_in_another_form_is_told_with_the_form_that_is_expected(tmp_path:
 
 def test_questions_of_a_data_set_keep_the_digest_of_their_file_and_their_own_kind(tmp_path: Path) -> None:
     path = file(tmp_path, GSM8K, GSM8K)
-
     asked, origin = questions_of(QuestionOptions(questions=f"gsm8k:{path}", limit=1), Settings())
-
     assert [each["id"] for each in asked] == ["gsm8k/0"]
     assert origin.words == "1 of 2 rows of gsm8k (q.jsonl)" and len(origin.digest or "") == 64
     with pytest.raises(UsageError, match="answers of gsm8k are of kind 'number'"):
@@ -200,7 +191,6 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_copy_of_a_repository_is_read_with_its_config_and_split(copy: Path) -> None:
     found = read(f"gsm8k:{copy}")
-
     assert [each["target"] for each in found.questions] == ["7", "1200"]
     assert (found.taken, len(found.digest)) == ("all 2 rows of gsm8k (sums)", 64)
     assert "(config 'main', split 'train') cannot be loaded: Unknown split" in said(f"gsm8k/train:{copy}")
@@ -213,9 +203,7 @@ def test_parquet_is_read_with_the_columns_of_the_hub(tmp_path: Path, monkeypatch
     row = {"question": "1 + 1?", "subject": "sums", "choices": ["1", "2", "3", "4"], "answer": 1}
     folder = repository(tmp_path / "mmlu", "sums", "test-*")
     datasets.Dataset.from_list([row]).to_parquet(folder / "sums" / "test-0.parquet")
-
     (question,) = read(f"mmlu/sums:{folder}").questions
-
     assert (question["id"], question["target"]) == ("mmlu/sums/0", "B")
 
 
@@ -229,7 +217,6 @@ def test_a_repository_that_is_not_pinned_is_refused_with_how_to_pin_it(where: st
 
 def test_a_folder_is_never_taken_for_a_pinned_repository(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(copy.parents[1])
-
     assert said(f"gsm8k:org/sums@{COMMIT}").startswith("the local folder 'org/sums' would be read instead")
 
 
@@ -237,7 +224,6 @@ def test_a_repository_that_cannot_be_reached_is_told_in_a_line(monkeypatch: pyte
     import datasets
 
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
-
     assert f"gsm8k of 'openai/gsm8k@{COMMIT}' (config 'main', split 'test') cannot be loaded: " in said(
         f"gsm8k:openai/gsm8k@{COMMIT}"
     )

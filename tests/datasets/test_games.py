@@ -138,7 +138,6 @@ def test_stored_games_are_asked_by_their_files_names(tmp_path: Path) -> None:
     found, origin = asked(game=[str(tmp_path / "one.json"), str(tmp_path / "two.json")])
     assert [each["id"] for each in found] == ["one", "two"] and origin.words == "stored games"
     assert found[1]["game"] == SMALL.game("two").model_dump(mode="json")
-
     (tmp_path / "lake.json").write_text(Game(start=60, months=1).model_dump_json())
     (question,), origin = asked(GovSim(), game=[tmp_path / "lake.json"])
     assert (question["id"], question["target"], question["game"]["start"]) == ("lake", "1 month", 60)
@@ -155,7 +154,6 @@ def test_stored_games_are_asked_by_their_files_names(tmp_path: Path) -> None:
 )
 def test_a_lever_that_a_stored_game_has_otherwise_is_refused(settings: Settings, made: Settings, said: str) -> None:
     (question,) = samples(record_of(made).sample, 1, made, 0)
-
     made.check_game(question)
     with pytest.raises(UsageError, match=said):
         settings.check_game(question)
@@ -169,7 +167,6 @@ def test_a_run_keeps_its_game_and_its_measures(tmp_path: Path, settings: Setting
     (question,) = lakes(1, settings) if isinstance(settings, GovSim) else draw_games(1, SMALL)
     run = schemes.held(settings, replies, tmp_path, question=question)
     read = load_run(tmp_path / "run").only
-
     right = float(question["target"] == "2")
     won = {"success": right, "precision": right, "turns": 3, "cancelled": 0, "resets": 0, "unreadable": 0}
     expected = {"gain": 57.5} if isinstance(settings, GovSim) else won

@@ -74,7 +74,6 @@ def test_a_row_is_read_as_it_was_published(
     tmp_path: Path, name: str, row: dict[str, Any], target: str, fields: dict[str, Any]
 ) -> None:
     (question,) = read(f"{name}:{file(tmp_path, row)}").questions
-
     assert kinds.target_of(question) == target
     assert {**question, **fields} == question
 
@@ -86,7 +85,6 @@ def test_every_data_set_is_known_by_the_name_that_it_has() -> None:
 
 def test_gold_evidence_is_given_to_nobody_unless_the_part_says_so(tmp_path: Path) -> None:
     strategy, hotpot = file(tmp_path, STRATEGY, name="s"), file(tmp_path, HOTPOT, name="h")
-
     assert passages_of(read(f"strategyqa:{strategy}").questions[0], None) == []
     assert passages_of(read(f"hotpotqa:{hotpot}").questions[0], None) == []
     assert passages_of(read(f"hotpotqa/context:{hotpot}").questions[0], None) == [
@@ -98,7 +96,6 @@ def test_gold_evidence_is_given_to_nobody_unless_the_part_says_so(tmp_path: Path
 def test_columns_of_the_hub_are_read_as_those_of_the_file(tmp_path: Path) -> None:
     hub = {**HOTPOT, "context": {"title": ["Tom"], "sentences": [["Tom is a cat."]]}}
     mmlu = {"question": "1 + 1?", "subject": "sums", "choices": ["1", "2", "3", "4"], "answer": 1}
-
     assert passages_of(read(f"hotpotqa/context:{file(tmp_path, hub)}").questions[0], None) == [
         {"title": "Tom", "text": "Tom is a cat."}
     ]
@@ -108,7 +105,6 @@ def test_columns_of_the_hub_are_read_as_those_of_the_file(tmp_path: Path) -> Non
 
 def test_any_form_of_the_target_is_right(tmp_path: Path) -> None:
     (question,) = read(f"cwq:{file(tmp_path, CWQ)}").questions
-
     assert [kinds.right(answer, question) for answer in ("roma", "Ostia", "Milan", None)] == [True, True, False, False]
 
 
@@ -116,9 +112,7 @@ def test_other_names_of_answers_are_read_from_the_file_beside(tmp_path: Path) ->
     row = {"_id": "w1", "question": "Who?", "answer": "Tom", "answer_id": "Q5", "type": "comparison"}
     (tmp_path / "dev.json").write_text(json.dumps([row]))
     file(tmp_path, {"Q_id": "Q5", "aliases": ["Thomas"]}, {"Q_id": "Q6", "aliases": ["Ann"]}, name="id_aliases.json")
-
     found = read(f"2wiki:{tmp_path}")
-
     assert found.questions[0]["aliases"] == ["Thomas"]
     assert found.digest != read(f"2wiki:{tmp_path / 'dev.json'}").digest
     file(tmp_path, {"Q_id": "Q5"}, name="id_aliases.json")
@@ -127,15 +121,12 @@ def test_other_names_of_answers_are_read_from_the_file_beside(tmp_path: Path) ->
 
 def test_a_list_within_an_object_is_found_and_its_rows_are_counted(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(json.dumps({"Version": 1, "Data": [TRIVIA, {**TRIVIA, "Answer": 3}]}, indent=1))
-
     assert said(f"triviaqa:{tmp_path / 't.json'}").startswith("row 2 of triviaqa file ")
 
 
 def test_two_rows_with_one_id_are_told_apart_and_an_empty_first_row_is_passed_over(tmp_path: Path) -> None:
     blank = {"id": "", "claim": "", "label": ""}
-
     found = read(f"feverous:{file(tmp_path, blank, FEVER, {**FEVER, 'claim': 'Cats purr.'})}")
-
     assert [each["id"] for each in found.questions] == ["feverous/9", "feverous/9-2"]
     assert (found.total, found.rows[0].line) == (2, 2)
 
@@ -163,7 +154,6 @@ def test_a_row_for_each_reference_is_one_question_scored_by_the_best(tmp_path: P
     row = {"id": "q1", "input": "Which corpus?\n\nWe read OrnBank.", "output": "OrnBank"}
     rows = [{**row, "pid": "q1_0"}, {**row, "pid": "q1_1", "output": "the bank of Orn"}, {**row, "pid": "q1_2"}]
     (question,) = read(f"qasper:{file(tmp_path, *rows)}").questions
-
     assert (question["id"], question["target"], question["aliases"]) == ("qasper/q1", "OrnBank", ["the bank of Orn"])
     assert f1("bank of Orn", golds_of(question)) == 1.0
 
@@ -171,7 +161,6 @@ def test_a_row_for_each_reference_is_one_question_scored_by_the_best(tmp_path: P
 def test_a_programs_tests_are_kept_from_agents_and_ask_for_its_function(tmp_path: Path) -> None:
     (human,) = read(f"humaneval:{file(tmp_path, HUMANEVAL, name='h')}").questions
     (contest,) = read(f"livecodebench:{file(tmp_path, LCB, name='l')}").questions
-
     assert human["game"]["entry_point"] == "f" and human["solution"] == "def f(x):\n    return x\n"
     assert contest["game"] == {
         "test": "def check(candidate):\n" + "    assert candidate().add(*[[1, 2], 3]) == 6\n" * 2,
@@ -182,14 +171,12 @@ def test_a_programs_tests_are_kept_from_agents_and_ask_for_its_function(tmp_path
 
 def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     path = file(tmp_path, {**LCB, "private_test_cases": "eJxrYJmayQABtVOm9GgBACSxBLo="})
-
     assert "private_test_cases are packed as a pickle, which could run code" in said(f"livecodebench:{path}")
     assert len(read(f"livecodebench/public:{path}").questions) == 1
 
 
 def test_programs_that_read_standard_input_are_told_or_passed_over(tmp_path: Path) -> None:
     path = file(tmp_path, {**LCB, "question_id": "l0", "starter_code": ""}, LCB)
-
     assert "it reads standard input" in said(f"livecodebench:{path}")
     (only,) = read(f"livecodebench/functional:{path}").questions
     assert only["id"] == "livecodebench/functional/l1"
@@ -197,9 +184,7 @@ def test_programs_that_read_standard_input_are_told_or_passed_over(tmp_path: Pat
 
 def test_a_translation_has_a_reference_and_nothing_that_a_wrong_measure_could_score(tmp_path: Path) -> None:
     (tmp_path / "mt.tsv").write_text('他"吃"食堂。\tHe eats in the canteen.\n', encoding="utf-8")
-
     found = read(f"commonmt:{tmp_path / 'mt.tsv'}")
-
     assert found.questions[0]["question"] == 'Translate into English: 他"吃"食堂。'
     assert "target" not in found.questions[0]
     assert found.rows[0].metadata == {"reference": "He eats in the canteen."}
@@ -228,7 +213,6 @@ def test_a_broken_row_is_told_behind_its_place(tmp_path: Path, name: str, row: d
 
 def test_an_example_is_shown_as_agents_read_it_with_its_target(tmp_path: Path) -> None:
     (question,) = read(f"ecqa:{file(tmp_path, ECQA)}").questions
-
     assert example(question).split("\n") == [
         "ecqa/0 (option)", "Which?", *(f"({letter}) thing {i}" for i, letter in enumerate("ABCDE", 1)), "target: C",
     ]  # fmt: skip

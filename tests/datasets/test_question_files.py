@@ -44,7 +44,6 @@ def refused(path: Path, where: Sequence[str] = ()) -> str:
 
 def test_each_line_is_a_question_and_other_columns_stay_apart(tmp_path: Path) -> None:
     file = read_file(lines(tmp_path, SUMS[0], "", SUMS[1], "  ", SUMS[2]))
-
     assert file.questions == [
         {"id": question_id({"question": "1 + 1?"}), "kind": "number", "question": "1 + 1?", "target": "2"},
         {"id": "7", "kind": "number", "question": "2 * 3?", "target": "6.0"},
@@ -57,7 +56,6 @@ def test_each_line_is_a_question_and_other_columns_stay_apart(tmp_path: Path) ->
 
 def test_a_line_of_json_ends_at_line_breaks_alone_and_a_mark_of_utf_8_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_bytes('\ufeff{"question": "a\u2028b?"}\r\n{"question": "c?"}'.encode())
-
     assert [each["question"] for each in read_file(tmp_path / "q.jsonl").questions] == ["a\u2028b?", "c?"]
 
 
@@ -100,20 +98,17 @@ def test_the_index_that_pandas_writes_is_no_column(tmp_path: Path) -> None:
 )
 def test_a_target_of_json_is_read_as_text(tmp_path: Path, target: Any, kind: str, read: str) -> None:
     row = {"question": "?", "target": target, "kind": kind, "choices": [1, 3]}
-
     assert read_file(lines(tmp_path, row)).questions[0]["target"] == read
 
 
 def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path) -> None:
     asked = [{"question": "Which?", "choices": [one, "z"]} for one in ("a", "b")]
     known = [{**each, "target": "z", "level": 1, "solution": "z it is."} for each in asked]
-
     ids = [
         each["id"]
         for each in read_file(lines(tmp_path, {"question": "Which?"}, *asked), common={"kind": "text"}).questions
     ]
     again = [each["id"] for each in read_file(lines(tmp_path, *known), common={"kind": "option"}).questions]
-
     assert len({*ids}) == 3 and ids[1:] == again
     assert ids[0] == question_id({"question": "Which?"})  # as it is named when it is asked alone
 
@@ -137,20 +132,17 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
 )  # fmt: skip
 def test_a_broken_row_is_named_with_what_is_wrong(tmp_path: Path, row: Any, said: str) -> None:
     told = refused(lines(tmp_path, SUMS[0], "", row, SUMS[1]))
-
     assert told.startswith("line 3 of question file 'q.jsonl': ") and said in told
 
 
 def test_the_first_broken_row_is_told_and_the_others_counted(tmp_path: Path) -> None:
     told = refused(lines(tmp_path, SUMS[0], {"question": ""}, "{", {"question": "1 + 1?", "target": "x"}))
-
     assert told.startswith("line 2 ") and told.endswith("; 2 more of its lines cannot be asked either")
     assert len(refused(lines(tmp_path, {"question": "1 + 1?", "target": "x" * 10_000}))) < 500  # not all of the value
 
 
 def test_two_rows_of_one_id_are_both_named(tmp_path: Path) -> None:
     named = [{"question": f"{i}?", "id": "a"} for i in range(2)]
-
     assert "line 2 of question file 'q.jsonl': has the id 'a', like line 1" in refused(lines(tmp_path, *named))
     told = refused(lines(tmp_path, SUMS[0], {**SUMS[0], "level": 4}))
     assert "line 2 of question file 'q.jsonl': asks the same as line 1, and has no id" in told
@@ -158,7 +150,6 @@ def test_two_rows_of_one_id_are_both_named(tmp_path: Path) -> None:
 
 def test_what_is_no_file_of_questions_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
-
     assert "cannot be read: Is a directory" in refused(tmp_path / "folder.csv")
     assert "cannot be read: No such file" in refused(tmp_path / "nowhere.csv")
     assert "has no known file ending; expected .jsonl, .ndjson, .json, .csv" in refused(tmp_path / "q.txt")
@@ -178,7 +169,6 @@ def test_what_is_no_file_of_questions_is_refused_in_one_line(tmp_path: Path) -> 
 )
 def test_rows_are_chosen_by_their_columns(tmp_path: Path, where: list[str], taken: list[int]) -> None:
     file = read_file(lines(tmp_path, *SUMS))
-
     assert file.take(where).questions == [file.questions[i] for i in taken]
 
 
@@ -204,11 +194,9 @@ def test_a_refused_column_comes_with_the_option_that_reads_the_file(tmp_path: Pa
     rows = [{"my id": "a", "prompt": "1 + 1?", "gold": "2", "note": "x"}]
     text = "my id,prompt,gold,note\na,1 + 1?,2,x" if name == "q.csv" else rows[0]
     path = lines(tmp_path, text, name=name)
-
     offered = shlex.split(refused(path).partition("Add ")[2].partition(";")[0])
     columns = QuestionOptions.model_validate({offered[0].removeprefix("--"): offered[1]}).columns
     read = read_file(path, columns={**columns, "id": "my id"})
-
     assert offered == ["--column", "question=prompt,target=gold"]
     assert read.questions == [{"id": "a", "kind": "number", "question": "1 + 1?", "target": "2"}]
     assert read.metadata == {"a": {"note": "x"}}
@@ -216,9 +204,7 @@ def test_a_refused_column_comes_with_the_option_that_reads_the_file(tmp_path: Pa
 
 def test_columns_may_be_swapped_and_one_that_is_not_named_is_no_field(tmp_path: Path) -> None:
     path = lines(tmp_path, {"question": "a title", "text": "1 + 1?", "target": "x", "answer": 2})
-
     read = read_file(path, columns={"question": "text", "target": "answer", "description": "question"}).questions[0]
-
     assert (read["question"], read["target"], read["description"]) == ("1 + 1?", "2", "a title")
     assert read_file(path, columns={"question": "text", "solution": "target"}).rows[0].metadata == {"answer": 2}
 
@@ -237,7 +223,6 @@ def test_a_column_that_is_not_there_is_refused(tmp_path: Path, column: str, said
     with pytest.raises(UsageError) as error:
         columns = QuestionOptions.model_validate({"questions": "q.jsonl", "column": [column]}).columns
         read_file(lines(tmp_path, {"prompt": "1 + 1?", "note": "x"}), columns=columns)
-
     assert said in str(error.value)
 
 
@@ -263,9 +248,7 @@ TABLE = 'question;target;subject\n"1; 1?";2;sums\n2 * 3?;6;products\n'
 )  # fmt: skip
 def test_a_table_is_read_in_the_forms_that_programs_write(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-
     read = read_file(tmp_path / name)
-
     assert [(each["question"], each.get("target")) for each in read.questions] == [("1; 1?", "2"), ("2 * 3?", "6")]
     assert [row.metadata for row in read.rows] == [{"subject": "sums"}, {"subject": "products"}]
 
@@ -273,7 +256,6 @@ def test_a_table_is_read_in_the_forms_that_programs_write(tmp_path: Path, name: 
 def test_a_cell_may_be_longer_than_python_s_default(tmp_path: Path) -> None:
     long = "a" * 200_000
     (tmp_path / "q.csv").write_text(f'question,documents\nWhy?,"[""{long}""]"\n')
-
     assert read_file(tmp_path / "q.csv").questions[0]["documents"] == [long]
 
 
@@ -281,9 +263,7 @@ def test_parquet_is_read_with_its_types(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     rows = [{"question": "1 + 1?", "target": 2, "choices": ["1", "2"], "when": date(2026, 1, 2)}]
     parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), tmp_path / "q.parquet")
-
     read = read_file(tmp_path / "q.parquet")
-
     assert (read.questions[0]["target"], read.questions[0]["choices"], read.total) == ("2", ["1", "2"], 1)
     assert read.rows[0].metadata == {"when": "2026-01-02"}
     (tmp_path / "q.parquet").write_bytes(b"PAR1 no")
@@ -294,7 +274,6 @@ def test_a_row_of_parquet_is_no_longer_than_a_line(tmp_path: Path) -> None:
     parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     long = ["?" * (LONGEST_LINE + 1)] * 9  # written once: the file is small, and nine rows are not
     parquet.write_table(pyarrow.table({"question": long}), tmp_path / "q.parquet", compression="zstd")
-
     assert (tmp_path / "q.parquet").stat().st_size < 2**16
     assert "'q.parquet' has a row longer than 16.8 MB; expected shorter ones" in refused(tmp_path / "q.parquet")
 
@@ -303,7 +282,6 @@ def test_a_file_with_more_columns_than_anybody_can_read_is_refused_by_their_numb
     names = [f"column {i}" for i in range(MOST_COLUMNS + 1)]
     (tmp_path / "q.csv").write_text(f"{','.join(names)}\n")
     path = lines(tmp_path, dict.fromkeys(names, 1))
-
     for file in (tmp_path / "q.csv", path):
         assert refused(file).endswith(f"'{file.name}': found 10,001 columns; expected at most 10,000")
 
@@ -337,7 +315,6 @@ def test_broken_files_and_other_forms_are_named_with_the_line_that_an_editor_sho
     tmp_path: Path, name: str, content: bytes, said: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
-
     assert said in refused(tmp_path / name)
 
 
@@ -362,7 +339,6 @@ def test_three_rows_of_a_long_file_cost_what_three_rows_cost(tmp_path: Path, nam
 
 def test_rows_are_read_until_enough_meet_the_conditions_and_each_field_was_there(tmp_path: Path) -> None:
     path = lines(tmp_path, *({"question": f"{i}?", "level": i} for i in range(9)), {"question": "?", "late": 1}, "{")
-
     read = read_file(path, enough=Enough(["level>=3"], 2))
     assert len(read.rows) == 5 and read.take(["level>=3"], 2).taken == "2 rows of q.jsonl with level>=3"
     assert len(read_file(path, enough=Enough(["late!=2"], 2)).rows) == 10
@@ -387,5 +363,4 @@ def test_a_line_or_a_list_that_is_too_long_is_refused_without_reading_on(
     with (tmp_path / name).open("wb") as file:
         file.write(start)
         file.truncate(2**33)  # zeros, which take no room
-
     assert refused(tmp_path / name).startswith(said)

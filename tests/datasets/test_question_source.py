@@ -24,9 +24,7 @@ def options(**given: Any) -> QuestionOptions:
 def test_the_first_rows_that_meet_the_conditions_are_asked(tmp_path: Path) -> None:
     path = lines(tmp_path, *SUMS)
     given = options(questions=path, where=["level > 1"], limit=1, kind="text", task_description="Sums.")
-
     (question,), origin = questions_of(given, Debate())
-
     assert (question["id"], question["kind"], question["description"]) == ("7", "text", "Sums.")
     assert origin.words == "1 row of q.jsonl with level>1"
     assert origin.metadata == {"7": {"subject": "products", "level": 2}} and len(origin.digest or "") == 64
@@ -36,15 +34,12 @@ def test_the_first_rows_that_meet_the_conditions_are_asked(tmp_path: Path) -> No
 def test_a_row_keeps_its_own_kind_and_task(tmp_path: Path) -> None:
     path = lines(tmp_path, {"question": "?", "kind": "number", "description": "Own."}, {"question": "!"})
     given = options(questions=path, kind="text", task_description="Sums.")
-
     asked, _ = questions_of(given, Debate())
-
     assert [(each["kind"], each["description"]) for each in asked] == [("number", "Own."), ("text", "Sums.")]
 
 
 def test_rows_that_are_asked_must_suit_the_agents_and_others_need_not(tmp_path: Path) -> None:
     path = lines(tmp_path, SUMS[0], {"question": "?", "documents": {"agent_3": ["x"]}, "level": 9})
-
     with pytest.raises(UsageError, match=r"line 2 of question file .*: unknown agent among the documents: 'agent_3'"):
         questions_of(options(questions=path), Debate())
     assert len(questions_of(options(questions=path), Debate(agents=3))[0]) == 2
@@ -87,7 +82,6 @@ WITHOUT_SETTINGS = [name for name in SAMPLES if not any(name in names for names 
 def test_a_set_of_samples_begins_with_the_one_of_its_seed_and_another_seed_has_others(name: str) -> None:
     (alone,), one = questions_of(options(sample=f"{name}/3"), Debate())
     many, origin = questions_of(options(sample=f"{name}/3", limit=40), Debate())
-
     assert many[0] == alone and one.words == (origin.words or "").replace("40 ", "").replace("samples", "sample")
     assert [each["id"] for each in many] == [f"{name}/3/{i}" for i in range(40)]
     assert len({each["question"] for each in [*many, *samples(name, 1, Debate(), 4)]}) == 41
@@ -111,5 +105,4 @@ def test_facts_come_to_an_end_and_their_decoys_do_not() -> None:
 )
 def test_without_a_question_held_out_samples_are_asked(limit: int | None, words: str) -> None:
     asked, origin = questions_of(options(limit=limit), Debate())
-
     assert len(asked) == (limit or 1) and origin.words == f"{words} of the bundled set"

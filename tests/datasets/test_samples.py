@@ -38,7 +38,6 @@ def test_the_papers_expressions_have_six_different_numbers_of_two_digits() -> No
 def test_the_files_expressions_have_the_shape_of_the_real_ones() -> None:
     real = re.compile(r"What is the result of (\d+\+\d+\*\d+\+\d+-\d+\*\d+)\?")
     lines = shared("datasets/arithmetic_valid200.jsonl").read_text().splitlines()
-
     assert all(real.search(line) for line in lines)
     for each in asked("arithmetic_files"):
         assert each.operators == ("+", "*", "+", "-", "*") and all(0 <= number <= 29 for number in each.operands)
@@ -47,7 +46,6 @@ def test_the_files_expressions_have_the_shape_of_the_real_ones() -> None:
 @pytest.mark.parametrize("operations", [2, 6])
 def test_a_chain_has_as_many_operations_as_its_name_says_and_is_new_to_the_bundled_model(operations: int) -> None:
     found = asked(f"chain{operations}")
-
     assert {len(each.operators) for each in found} == {operations}
     assert all(each.held_out for each in found)
 
@@ -88,7 +86,6 @@ def test_one_agent_knows_the_person_and_the_other_the_answer(name: str) -> None:
     for each in two_facts(MANY, name=name):
         (first,), (second,) = sorted(each["documents"].values(), key=lambda facts: each["target"] in facts[0])  # type: ignore[union-attr]  # by agent
         person = next(name for name in _names(each["question"]) if name in first)
-
         assert person not in second and each["target"] in second and each["target"] not in first
         assert any(middle in second for middle in _names(first.replace(person, "")))
         assert each["solution"] == f"{first} {second} The answer is {each['target']}."

@@ -30,9 +30,7 @@ ROWS = {
 @pytest.mark.parametrize("path", some(FILES, *SMALL), ids=lambda path: path.stem)
 def test_every_file_can_run_as_it_is(path: Path, tmp_path: Path) -> None:
     experiment = read_experiment(with_data(path, tmp_path))
-
     asked = {name: prepare(experiment, name).questions for name in experiment.rows}
-
     assert experiment.about and experiment.against in {row.name for row in experiment.rows.values()}
     for point in experiment.points or [""]:
         here = [name for name, row in experiment.rows.items() if row.point == point]
@@ -53,28 +51,22 @@ def with_data(path: Path, folder: Path) -> Path:
 def test_the_file_of_the_how_to_can_run(tmp_path: Path) -> None:
     page = (FOLDER.parent / "docs" / "howto" / "experiments.md").read_text(encoding="utf-8")
     (tmp_path / "table.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
-
     experiment = read_experiment(tmp_path / "table.yaml")
-
     assert [len(prepare(experiment, name).questions) for name in experiment.rows] == [100] * 4
 
 
 @pytest.mark.slow
 def test_the_bundled_model_needs_the_other_agents_message_for_split_knowledge(tmp_path: Path) -> None:
     experiment = read_experiment(FOLDER / "card_split.yaml", limit=1)
-
     runs, _ = run_experiment(experiment, RowRunner(tmp_path), names=["nl-greedy", "own", "withheld"])
-
     scores = {name: [result.score for result in run.results()] for name, run in runs.items()}
     assert scores == {"nl-greedy": [1.0], "own": [0.0], "withheld": [0.0]}
 
 
 def test_the_bundled_model_is_asked_at_the_point_of_split_knowledge_alone(tmp_path: Path) -> None:
     experiment = read_experiment(FOLDER / "channel_debates.yaml", limit=1)
-
     runs, _ = run_experiment(experiment, RowRunner(tmp_path), names=["empty.split", "nl.split", "kv.split"])
     empty, words, cache = carried(experiment, runs, comparison_of(runs, experiment.baselines).runs)
-
     assert [*runs] == ["empty.split", "nl.split", "kv.split"]
     assert (empty.message_bytes, empty.per_kilobyte) == (None, None)
     assert words.right and empty.right and words.right.value > empty.right.value

@@ -78,9 +78,7 @@ def with_points(**more: Any) -> dict[str, Any]:
 def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> None:
     shared = {"rounds": 4, "temperature": 0, "max-tokens": 9, "guide": False}
     rows = {**ROWS, "hot": {"scheme": "self-consistency", "temperature": None, "max_tokens": 5}}
-
     found = read(tmp_path, with_keys(settings=shared, rows=rows)).rows
-
     assert [row.scheme for row in found.values()] == ["single", "debate", "self_consistency"]
     assert [row.settings.temperature for row in found.values()] == [[0.0], [0.0], []]
     assert [row.settings.max_tokens for row in found.values()] == [9, 9, 5]
@@ -173,7 +171,6 @@ def test_words_for_yes_and_no_are_words_and_switches_take_them(tmp_path: Path) -
     """YAML 1.1 reads them as booleans: an agent's system prompt was True."""
     settings = "{guide: on, answer-turn: off, thinking: off, demonstrations: no, exact: true, system: yes}"
     found = read(tmp_path, f"settings: {settings}\nquestions: {{sample: split}}\nrows: {{a: {{scheme: single}}}}\n")
-
     of = found.rows["a"].settings
     assert (of.guide, of.answer_turn, of.thinking, of.demonstrations, of.exact) == ("on", "off", False, False, True)
     assert of.system == ["yes"]
@@ -184,9 +181,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: Any) -> Non
     lines(tmp_path / "there", *SUMS)
     given = {"questions": {"file": "q.jsonl"}, "rows": {"a": {"scheme": "single", "prompts": "pack"}}}
     monkeypatch.chdir(tmp_path)
-
     experiment = read(tmp_path / "there", given)
-
     assert experiment.questions[0].file == tmp_path / "there" / "q.jsonl"
     assert experiment.rows["a"].settings.prompts == str(tmp_path / "there" / "pack")
     assert experiment.rows["a"].settings.model == ["bundled"]
@@ -198,9 +193,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: Any) -> Non
 def test_all_rows_have_the_same_questions_with_documents_dealt_to_their_own_agents(tmp_path: Path) -> None:
     rows = {**ROWS, "trio": {"scheme": "debate", "agents": 3}, "sides": {"scheme": "mad"}}
     experiment = read(tmp_path, with_keys(rows=rows, questions={"sample": "split/5", "limit": 4}))
-
     asked = {name: prepare(experiment, name).questions for name in rows}
-
     same = {tuple((each["id"], each["question"], each["target"]) for each in found) for found in asked.values()}
     assert len(same) == 1
     owners = {name: list(found[0]["documents"]) for name, found in asked.items()}
@@ -246,10 +239,8 @@ def test_unknown_documents_and_agents_are_refused(tmp_path: Path, documents: Any
 
 def test_each_row_is_a_run_in_its_folder_and_runs_once(tmp_path: Path) -> None:
     first, second = scripted(), scripted()
-
     run(tmp_path, model=first)
     runs, why = run(tmp_path, model=second)
-
     assert (len(first.calls), len(second.calls), why) == (CALLS, 0, "")
     assert [load_run(tmp_path / "kept" / name).manifest.scheme for name in ROWS] == ["single", "debate"]
     assert {run.status for run in runs.values()} == {"done"}
@@ -347,9 +338,7 @@ def test_a_limit_counts_for_all_rows_together(tmp_path: Path) -> None:
 def test_a_limit_of_tokens_holds_for_later_rows_where_a_server_reports_none(tmp_path: Path) -> None:
     run(tmp_path, names=["pair"])
     model = scripted()
-
     _, why = run(tmp_path, model=model, limits=Limits(token_limit=1_000_000))
-
     assert why.startswith("the token limit cannot be kept: no tokens were reported for 12 of 12 calls")
     assert model.calls == []
 

@@ -87,7 +87,6 @@ def test_each_table_is_an_experiment_with_its_papers_prompts_and_number_of_quest
 def test_questions_have_the_worked_examples_of_their_paper(tmp_path: Path) -> None:
     examples = papers()["cipher_table1"].points["llama-65b.arithmetic"].questions[0].task_demonstration
     assert len(examples) == 4 and examples[0].endswith("Answer: 27")
-
     source = "questions: {sample: arithmetic, examples: 'e.yaml:gsm9k'}\nrows: {one: {scheme: single}}"
     (tmp_path / "table.yaml").write_text(source)
     with pytest.raises(UsageError, match=r"file of worked examples '.*' cannot be read"):
@@ -128,7 +127,6 @@ def typed(prefix: str) -> dict[str, Cells]:
 @pytest.mark.parametrize("prefix", PAPERS)
 def test_every_cell_is_as_it_was_typed_from_the_paper_and_no_other_is_quoted(prefix: str) -> None:
     wanted = dict(typed(prefix))
-
     for name, experiment in papers().items():
         if name.startswith(f"{prefix}_"):
             assert cells_of(experiment) == wanted.pop(name, {}), name
@@ -137,7 +135,6 @@ def test_every_cell_is_as_it_was_typed_from_the_paper_and_no_other_is_quoted(pre
 
 def test_sde_debates_as_the_paper_says() -> None:
     experiment, row = papers()["sde_table2"], papers()["sde_table2"].rows["sde.llama-8b.gsm8k"].settings
-
     assert (experiment.seeds, experiment.points["llama-8b.gsm8k"].questions[0].limit) == ([0, 1, 2], 300)
     wanted = {"agents": 2, "rounds": 3, "rule": "average", "max_tokens": 512, "layers": (17, 20), "protocol": "sde"}
     assert wanted.items() <= row.model_dump().items() and "temperature" not in row.model_fields_set
@@ -147,7 +144,6 @@ def test_sde_debates_as_the_paper_says() -> None:
 def test_cipher_has_the_temperatures_of_the_paper(name: str) -> None:
     """They were typed from the paper's Tables 3, 5, 6 and 7."""
     lines = (PRINTED / "temperatures.tsv").read_text(encoding="utf-8").splitlines()[1:]
-
     wanted = {f"{row}.{model}.{part}": t for file, model, part, row, t in map(str.split, lines) if file == name}
     assert wanted
     for run, temperatures in wanted.items():
@@ -193,7 +189,6 @@ def test_layers_models_and_questions_are_those_of_the_papers() -> None:
 def test_an_error_in_published_figures_is_one_line(more: dict[str, Any], error: str) -> None:
     with pytest.raises(UsageError) as refused:
         given(**more)
-
     assert error in str(refused.value)
 
 
@@ -214,7 +209,6 @@ def test_where_gives_settings_to_some_rows_at_some_points() -> None:
 
 def test_another_model_and_another_folder_of_data_replace_those_of_a_file(tmp_path: Path) -> None:
     experiment = read_experiment(shipped()["rogue_table3"], 2, data=tmp_path, settings={"model": "bundled"})
-
     row = experiment.rows["single.qwen-72b.asym"].settings
     assert (row.model, row.watch[0]) == (["bundled"], str(tmp_path / "monitors/accuser.json"))
     (source,) = experiment.points["qwen-72b.asym"].questions
@@ -225,9 +219,7 @@ def test_another_model_and_another_folder_of_data_replace_those_of_a_file(tmp_pa
 
 def test_a_setting_replaces_those_of_a_file_and_a_protocols_option_only_where_the_file_has_it() -> None:
     settings = {"model": "bundled", "max-tokens": 9, "layers": [1]}
-
     rows = read_experiment(shipped()["sde_table2"], settings=settings).rows
-
     assert {(*row.settings.model, row.settings.max_tokens) for row in rows.values()} == {("bundled", 9)}
     layers = {row.name: row.settings.layers for row in rows.values()}
     assert (layers["sde"], layers["nl"], layers["cipher"]) == ((1,), (), ())
@@ -252,7 +244,6 @@ def lines_of(runs: Mapping[str, Run], **more: Any) -> dict[tuple[str, str], Comp
 
 def test_each_figure_is_compared_in_its_own_unit(runs: dict[str, Run]) -> None:
     lines = lines_of(runs)
-
     assert [*lines] == [("alone", "accuracy"), ("two", "accuracy"), ("two", "first")]
     spread, first = lines["two", "accuracy"], lines["two", "first"]
     assert spread.published is not None and spread.published.words == "60 ± 2.5"
@@ -282,9 +273,7 @@ def test_rows_that_cannot_run_say_why(runs: dict[str, Run]) -> None:
     figures = {"a.sums": {"reflexion": 1, "two": {"accuracy": 1, "f1": 1}}}
     metrics = {**PUBLISHED["metrics"], "f1": "F1"}
     more = {"figures": figures, "metrics": metrics, "missing": {"reflexion": "no such scheme"}}
-
     lines = lines_of(runs, **more)
-
     assert lines["reflexion", "accuracy"].words == "cannot be run: no such scheme"
     assert lines["two", "f1"].words == "'F1' is not measured"
     alone = {name: run for name, run in runs.items() if name.startswith("alone")}

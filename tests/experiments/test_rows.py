@@ -79,7 +79,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_matched_row_costs_about_as_much_as_the_other_and_notes_its_budget(folder: Path) -> None:
     runs, why = run_rows(folder)
-
     budget = runs["match"].manifest.budget
     assert why == "" and [*runs] == ["pair", "match"] and budget is not None
     assert runs["match"].manifest.settings["samples"] == budget.samples > 2
@@ -110,9 +109,7 @@ def test_the_matched_row_must_be_over_and_a_limit_counts_the_pilot(tmp_path: Pat
     with pytest.raises(UsageError, match="row 'pair' is not over, so its cost is unknown; run it again, before rows"):
         run_rows(tmp_path, names=["match"])
     assert not [*tmp_path.iterdir()]
-
     runs, why = run_rows(tmp_path, limits=Limits(call_limit=9, at_once=1))
-
     assert why.startswith("the call limit is reached") and [*runs] == ["pair"]
 
 
@@ -121,9 +118,7 @@ def test_a_row_waits_while_the_other_has_failures_and_further_rows_run(tmp_path:
     lines(tmp_path, SUMS[0], {"question": "word " * 5000, "target": "5"})
     rows = {**ROWS, "after": {"scheme": "single"}}
     given = {"questions": {"file": str(tmp_path / "q.jsonl")}, "rows": rows}
-
     runs, why = run_experiment(Experiment.model_validate(given), RowRunner(tmp_path / "kept"))
-
     assert why.startswith("row 'pair' has 1 failed discussion, so its cost is unknown; run it again, before rows that")
     assert [*runs] == ["pair", "after"] and not (tmp_path / "kept" / "match").exists()
     with pytest.raises(UsageError, match="run 'pair' has 1 failed discussion, so its cost is unknown; `sottovoce runs"):

@@ -54,7 +54,6 @@ def params_of(study: Any) -> list[tuple[float, ...]]:
 
 def test_a_grid_finds_temperatures_at_which_the_objective_is_reached(tmp_path: Path) -> None:
     study = tuned(tmp_path, low=0.4, high=1.2, grid=2)
-
     values = {params: trial.value for params, trial in zip(params_of(study), study.trials, strict=True)}
     assert values == {(0.4, 0.4): 1, (0.4, 1.2): 1, (1.2, 0.4): 0, (1.2, 1.2): 0}
     assert (tmp_path / "runs" / "trial-0.4-1.2").is_dir() and not [*tmp_path.glob("runs/*/payloads")]
@@ -66,9 +65,7 @@ def test_a_resumed_search_equals_an_uninterrupted_one(tmp_path: Path) -> None:
     whole = tuned(tmp_path / "whole", trials=3)
     with pytest.raises(SottovoceError, match="the call limit is reached"):
         tuned(tmp_path / "parts", trials=3, limits=Limits(call_limit=11, at_once=1))  # in the middle of the second
-
     again = tuned(tmp_path / "parts", trials=3)
-
     assert params_of(again) == params_of(whole) and again.best_value == whole.best_value
     parts, all_at_once = ({path.name for path in (tmp_path / name / "runs").iterdir()} for name in ("parts", "whole"))
     assert parts == all_at_once
@@ -86,7 +83,6 @@ def test_a_resumed_search_equals_an_uninterrupted_one(tmp_path: Path) -> None:
 def test_an_invalid_search_is_refused_in_one_line(tmp_path: Path, change: dict[str, Any], error: str) -> None:
     with pytest.raises(UsageError) as refused:
         tuned(tmp_path / "new", **change)
-
     assert error in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -94,7 +90,6 @@ def test_another_folder_is_refused(tmp_path: Path) -> None:
     tuned(tmp_path / "mine", trials=1)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "experiment.yaml").touch()
-
     with pytest.raises(RecordError, match=r"was started with other settings \(rounds 1, now 2\)"):
         tuned(tmp_path / "mine", of=row(rounds=2), trials=1)
     with pytest.raises(UsageError, match="is the folder of an experiment"):
@@ -133,9 +128,7 @@ def halved(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 def test_halving_asks_fewer_questions_and_finds_a_clearly_better_layer(halved: Callable[..., Any]) -> None:
     for best in (0, 5, 11):
         search = Scripted(questions(160, 0))
-
         study = halved(search, lambda layer, place, best=best: 1.0 if layer == best else layer / 50)
-
         ranked = max(study.trials, key=lambda trial: (len(trial.user_attrs["scores"]), trial.value))
         assert ranked.params["layer"] == best
         assert [trial.params["layer"] for trial in study.trials][:3] == [6, 5, 7] and len(study.trials) == 12
@@ -147,9 +140,7 @@ def test_halving_asks_fewer_questions_and_finds_a_clearly_better_layer(halved: C
 def test_a_score_of_few_questions_is_not_compared_with_one_of_all(halved: Callable[..., Any]) -> None:
     """Two layers begin with 1 and end with 1/8 and 1/16 of all; the others have 1/8 from the start, and are stopped."""
     right = {6: {*range(10), *range(150, 160)}, 0: {*range(10)}}
-
     study = halved(Scripted(questions(160, 0)), lambda layer, at: at in right[layer] if layer in right else 1 / 8)
-
     whole = {trial.params["layer"]: trial.value for trial in study.trials if trial.state.name == "COMPLETE"}
     assert whole == {6: 1 / 8, 0: 1 / 16} and {trial.value for trial in study.trials[1:-1]} == {1 / 8}
     assert [trial.params["layer"] for trial in study.best_trials] == [6]
@@ -158,8 +149,6 @@ def test_a_score_of_few_questions_is_not_compared_with_one_of_all(halved: Callab
 def test_halving_takes_parts_of_questions_whatever_their_ids(halved: Callable[..., Any]) -> None:
     copies: list[Question] = [{**each, "id": f"{n}-{each['id']}"} for n in range(5) for each in questions(16, 0)]
     search = Scripted(copies)
-
     halved(search, lambda layer, place: float(layer == 6))
-
     assert [len({each["question"] for each in search.asked[at]}) for at in (6, 5)] == [16, 1]
     assert [len(search.asked[at]) for at in (6, 5)] == [80, 5] and [*Counter(search.clusters).values()] == [5] * 16

@@ -49,9 +49,7 @@ def test_filler_has_as_many_words_and_for_a_local_model_as_many_tokens(store: Pa
     model = lonely("nl", store)
     graph = debating(model, rounds=2, control="filler", answer_turn="off")
     found = [message for message in board(held(graph)) if message.agent == "agent_2"]
-
     dots = filler(found[0], model)
-
     said, other = (len(model.loaded.chat.ids(text, plain=True)) for text in (found[0].text, dots))
     assert abs(said - other) <= 2 and {*dots} <= {".", " "}
 

@@ -68,7 +68,6 @@ def test_it_is_asked_for_on_the_same_prefix_with_the_beginning_given() -> None:
 
 def test_it_is_the_next_attempt_and_the_raw_reply_is_kept_with_its_note() -> None:
     messages, model = said(HM, " 2")
-
     assert [(each.text, each.full_text, each.asked, each.notes) for each in messages] == [
         (HM, HM, "", ("asked for the answer: it holds no number",)),
         (" 2", "Answer: 2", "answer", ()),
@@ -80,7 +79,6 @@ def test_it_is_the_next_attempt_and_the_raw_reply_is_kept_with_its_note() -> Non
 
 def test_a_hosted_model_that_repeats_the_beginning_says_it_once() -> None:
     messages, model = said(HM, "Answer: 2", hooked=False)
-
     assert messages[1].full_text == "Answer: 2"
     assert {name: model.calls[1].options[name] for name in ("temperature", "max_tokens", "stop")} == {
         "temperature": 0.0,
@@ -99,14 +97,12 @@ def test_a_hosted_model_that_repeats_the_beginning_says_it_once() -> None:
 )
 def test_the_answers_there_are_stand_in_the_request(question: dict[str, Any], listed: str) -> None:
     _, model = said(HM, HM, **question)
-
     assert listed in model.calls[1].turns[-1].text
 
 
 def test_for_free_text_a_local_model_chooses_a_phrase_of_its_own_reply_that_the_question_lacks() -> None:
     reply, about = "Market day in Sable Point is a Thursday.", "When is market day in the town where Ada lives?"
     messages, model = said(reply, " Thursday", question=about, kind="text")
-
     form = model.calls[1].options["response_format"]
     assert model.calls[1].turns[-1].text == f"{about}\nGive the answer alone, in a few words."
     assert (form["choices"], form["unknown"], form["spaced"]) == (("Sable Point", "Thursday"), False, True)
@@ -116,7 +112,6 @@ def test_for_free_text_a_local_model_chooses_a_phrase_of_its_own_reply_that_the_
 def test_the_phrases_are_short_and_each_of_them_fits() -> None:
     long, wide = "skilled " * 40, "\u72ac" * 20
     _, model = said(f"She was a {long}. It is {wide}.", " x", question="Who?", kind="text")
-
     asked = model.calls[1].options
     assert asked["response_format"]["choices"] == (wide,) and asked["max_tokens"] == 61
 
@@ -128,7 +123,6 @@ def test_a_small_model_begins_a_reply_of_free_text_behind_the_mark_where_it_is_r
         "stop": ["\n"],
     }
     assert [(each.full_text, each.notes) for each in messages] == [("Answer: Market day is a Thursday.", ())]
-
     for options in ({"small": True, "kind": "text", "is_read": False}, {"small": True}, {"kind": "text"}):
         assert "prefill" not in said(HM, HM, **options)[1].calls[0].options, options
 
@@ -136,13 +130,11 @@ def test_a_small_model_begins_a_reply_of_free_text_behind_the_mark_where_it_is_r
 @pytest.mark.parametrize("reply", ["The answer is 2.", "The answer is unknown."])
 def test_a_reply_that_can_be_read_and_one_that_says_it_is_unknown_need_none(reply: str) -> None:
     messages, _ = said(reply)
-
     assert [(each.text, each.notes) for each in messages] == [(reply, ())]
 
 
 def test_without_the_setting_nothing_more_is_asked() -> None:
     messages, _ = said(HM, turn=False)
-
     assert [(each.text, each.notes) for each in messages] == [(HM, ("cannot be read: it holds no number",))]
 
 
@@ -176,9 +168,7 @@ class Counting(HookedChatModel):
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
 def test_nothing_is_computed_twice(protocol: str, store: PayloadStore) -> None:
     model = Counting(protocol=protocol, store=store, max_tokens=3, temperature=0.0)  # "30 + " is no answer
-
     held(built("single", model), question=f"What is 30 + 4{len(protocol)}?")
-
     reply, answer = model.usage
     read = reply.prompt + reply.new - (protocol in ("nl", "cipher"))  # those draw the last token and do not read it
     assert answer.reused == read < answer.prompt
@@ -196,7 +186,6 @@ def debated(*first: str, agents: int = 2, **settings: Any) -> tuple[Any, Scripte
 
 def test_its_answer_counts_in_the_place_of_the_reply_s() -> None:
     state, _ = debated(HM, " 7", rounds=1)
-
     assert state["decision"]["votes"] == [
         {"agent": "agent_1", "answer": "7", "counts": True, "read": "asked", "asked": "answer"},
         {"agent": "agent_2", "answer": "7", "counts": True, "read": "marked"},
@@ -209,14 +198,12 @@ def test_its_answer_counts_in_the_place_of_the_reply_s() -> None:
 )
 def test_one_that_cannot_be_read_or_says_it_is_unknown_abstains(answer: str, notes: tuple[str, ...]) -> None:
     state, _ = debated(HM, answer, rounds=1)
-
     assert state["decision"]["votes"][0] == {"agent": "agent_1", "answer": None, "counts": False, "asked": "answer"}
     assert board(state)[1].notes == notes
 
 
 def test_hearers_hear_the_reply_and_never_the_answer_turn() -> None:
     _, model = debated(HM, " 5", "The answer is 7.", rounds=2, answer_turn="every")
-
     for asked in [*calls(model, "agent_1")[2:], *calls(model, "agent_2")[1:]]:
         assert HM in asked.text and "Answer: 5" not in asked.text
         assert [part.message.asked for turn in asked.turns for part in turn.parts if isinstance(part, MessageRef)] == [
@@ -247,9 +234,7 @@ def test_a_vote_reads_the_reply_first_and_says_what_it_took(
 ) -> None:
     state = state_of(board=[*messages])
     (message,) = current_messages(state)
-
     vote = voted(message, state)
-
     assert (vote["answer"], vote.get("asked"), vote["counts"]) == (answer, asked, answer is not None)
 
 
@@ -272,7 +257,6 @@ def test_a_debate_asks_for_an_answer_only_where_its_rule_reads_it(
     settings: dict[str, Any], turns: list[tuple[str, int]]
 ) -> None:
     state = held(debating(ScriptedChatModel([HM] * 9), rounds=2, **settings))
-
     assert asked(state) == turns
 
 
@@ -286,7 +270,6 @@ def test_an_agent_that_shares_facts_has_not_read_the_question_and_is_not_asked_i
 def test_a_reply_that_was_cut_and_states_nothing_is_asked_for_its_answer() -> None:
     short = AIMessage("7", response_metadata={"finish_reason": "length"})
     message = from_langchain(short, replace(ask(), place=Place(0, 0, 0, "zoe", "talk", 0)))
-
     assert (message.cut, message.notes) == (True, ("cut at the token limit",))
     assert voted(message, state_of(board=[message])) == {"agent": "zoe", "answer": None, "counts": False}
     assert Message.from_dict(message.to_dict()) == message
@@ -302,9 +285,7 @@ def test_a_run_that_failed_between_the_reply_and_the_answer_turn_goes_on_as_if_u
     with pytest.raises(TimeoutError):
         held(graph, THREAD, target="7")
     assert [tried["place"].attempt for tried in model.tried] == [0, 1]
-
     state = graph.invoke(None, THREAD, output_keys=KEYS)
-
     assert (board(state), state["decision"]) == (board(unbroken), unbroken["decision"])
     assert len(board(state)) == 3
 

@@ -38,7 +38,6 @@ CHAT = [
 
 def test_the_output_has_the_question_each_agent_s_words_and_the_answer_as_messages() -> None:
     messages = debate().invoke({"question": ASKED})["messages"]
-
     assert told(messages) == CHAT and len({message["id"] for message in messages}) == len(CHAT)
 
 
@@ -47,7 +46,6 @@ def test_the_output_has_the_question_each_agent_s_words_and_the_answer_as_messag
 )
 def test_the_last_human_message_is_the_question(message: Any) -> None:
     given = {"messages": [HumanMessage("Hello."), AIMessage("Hello."), message]}
-
     assert told(debate().invoke(given)["messages"]) == CHAT
 
 
@@ -69,7 +67,6 @@ def test_the_state_shows_them_and_no_checkpoint_has_them() -> None:
     saver = InMemorySaver()
     graph = debate(saver)
     graph.invoke({"question": ASKED}, THREAD)
-
     values = graph.get_state(THREAD).values
     assert [(each["type"], each.get("name"), each["content"]) for each in values["messages"]] == CHAT
     assert not any("messages" in each.checkpoint["channel_values"] for each in saver.list(THREAD))
@@ -78,7 +75,6 @@ def test_the_state_shows_them_and_no_checkpoint_has_them() -> None:
 def test_the_state_of_a_discussion_under_way_shows_what_was_said_so_far() -> None:
     graph = debate(InMemorySaver())
     graph.invoke({"question": ASKED}, THREAD, interrupt_after=["agent_1", "agent_2"])
-
     messages = graph.get_state(THREAD).values["messages"]
     assert [(each["type"], each.get("name"), each["content"]) for each in messages] == CHAT[:3]
     graph.invoke(None, THREAD)
@@ -89,6 +85,5 @@ def test_a_graph_of_messages_around_it_gets_them_without_the_question_again() ->
     around = StateGraph(MessagesState)
     around.add_node("discuss", debate())
     around.add_edge(START, "discuss")
-
     messages = around.compile().invoke({"messages": [HumanMessage(ASKED)]})["messages"]
     assert told([message.model_dump() for message in messages]) == CHAT

@@ -43,7 +43,6 @@ def test_a_file_reads_back_as_it_was_written(tmp_path: Path) -> None:
     one = sample("x", kind="option", choices=["red", "blue"], answer="B", before="A", after="B")
     samples = Samples(model="m", weights="w", temperature=0.7, settings={"seed": 3}, samples=[one, sample("y")])
     (tmp_path / "s.json").write_text(samples.model_dump_json())
-
     assert read_samples(tmp_path / "s.json") == samples
     data = json.loads(samples.model_dump_json())
     assert (data["format"], data["version"]) == ("sottovoce.samples", 1)
@@ -74,10 +73,8 @@ def without(fields: dict[str, Any], name: str) -> dict[str, Any]:
 def test_a_file_that_is_none_is_refused_in_one_line(tmp_path: Path, text: str, line: str) -> None:
     path = tmp_path / "s.json"
     path.write_text(text)
-
     with pytest.raises(UsageError) as caught:
         read_samples(path)
-
     assert str(caught.value).startswith(f"samples file {str(path)!r}{line}")
     assert "\n" not in str(caught.value)
 
@@ -94,9 +91,7 @@ def run_with(*convincing: str, **more: Any) -> RunContext[ReConcile]:
 def test_a_sample_ends_in_the_json_that_is_asked_for(tmp_path: Path) -> None:
     """It ended in "The answer is 7.", and who followed the example left the form."""
     question = cast(Discussion, {"question": "?", "kind": "number"})
-
     (shown,) = samples_for(run_with(file(tmp_path, "a")), "agent_1")
-
     found = stated(Message("agent_1", 0, "answer", shown), question)
     assert (found.answer, found.confidence, found.error) == ("7", 1.0, "")
     assert shown.endswith("}")
@@ -119,16 +114,13 @@ def test_an_agent_is_shown_the_samples_of_the_others_in_their_order_each_once(
     tmp_path: Path, files: list[str], shown: list[list[str]]
 ) -> None:
     found = run_with(*(file(tmp_path, *names.split()) for names in files))
-
     assert [marks(found, name) for name in NAMES] == shown
 
 
 def test_files_are_read_once_a_run_at_its_beginning(tmp_path: Path) -> None:
     found = run_with(file(tmp_path, "a"))
     begin(found, cast(Discussion, {}))
-
     (tmp_path / "a.json").unlink()
-
     assert marks(found, "agent_1") == marks(found, "agent_2") == ["a"]
 
 
@@ -149,7 +141,6 @@ def seen(text: str) -> str:
 
 def test_prompts_hold_the_others_samples_in_all_phases(tmp_path: Path) -> None:
     model = discussed(tmp_path)[1]
-
     assert [[seen(asked.text) for asked in calls(model, name)] for name in NAMES] == [
         ["bc"] * 2,
         ["ac"] * 2,
@@ -161,8 +152,6 @@ def test_a_sample_with_the_mark_of_a_heard_message_is_refused_at_the_opening(tmp
     path = tmp_path / "s.json"
     path.write_text(Samples(model="m", samples=[sample("\ue0000\ue001")]).model_dump_json())
     model = ScriptedChatModel()
-
     with pytest.raises(UsageError, match=r"samples file '.*s\.json': a prompt's text contains U\+E000"):
         held(built("reconcile", model, convincing=[str(path)]))
-
     assert model.calls == []

@@ -120,9 +120,7 @@ def test_debate_as_a_rule_has_the_prompts_seeds_messages_and_decision_of_the_deb
     model, expected = marked(agents, rounds), marked(agents, rounds)
     more: Any = {"agents": agents, "temperature": [0.5], "system": ["Be brief."], "seed": 7}
     question: Any = {"target": "1", "documents": {"agent_1": ["Mia has 3."]}, "starting_views": {"agent_1": "2"}}
-
     state = held(discussing(AllHearAll(rounds), model, **more), **question)
-
     assert same_run(state, held(debating(expected, rounds=rounds, answer_turn="off", **more), **question))
     assert len(model.calls) == agents * rounds
     assert asked(model) == asked(expected)

@@ -107,7 +107,6 @@ def test_a_form_begins_with_what_most_people_need_and_then_with_the_scheme_s_own
     form = [*scheme(name).create().compile().get_context_jsonschema()["properties"]]
     first = [field for field in FIRST if field in form]
     own = [field for field in form if field not in Settings.model_fields and place(field) == len(FIRST)]
-
     assert form[: len(first)] == first and form[len(first) : len(first) + len(own)] == own
     assert sorted(form) == sorted(scheme(name).settings.model_fields)
 

@@ -121,7 +121,6 @@ def test_a_muted_refiner_hides_nothing_of_those_before_it(store: PayloadStore) -
     record = run_one(Task("pipeline", Pipeline(), QUESTION, models=model, watch=once), store)
     said = {(each.agent, each.attempt): each for each in record.messages}
     heard = {prompt.agent: prompt.heard or [] for prompt in record.prompts}
-
     assert said["refiner", 1].notes == ("muted",) and said["critic", 0].payload is not None
     forms = {each["place"].agent: each["form"] for each in heard["judge"]}
     assert forms == {"critic": "payload", "refiner": "words"}  # "(nothing)"

@@ -51,7 +51,6 @@ async def test_ranks_and_metadata_stand_in_state_and_on_the_board_and_are_measur
     graph = create_single(Single(source="wiki", wiki="mills"), models=model).compile(InMemorySaver())
     await graph.ainvoke(QUESTION, where)
     state = graph.get_state(where).values
-
     assert [each.get("metadata") for each in state["documents"]] == [{"year": 1902}, {"year": 1821}]
     assert "[0] New mill (mills:new, rank 1, year 1902)" in state["board"][0]["text"]
     assert heard_of(state) == [["new", "old"]]

@@ -135,7 +135,6 @@ def test_settings_that_a_server_mirrors_into_configurable_and_those_of_a_parent_
     model = marked(2, 3)
     debating(model, rounds=3).invoke(QUESTION, config, context={"rounds": 1})
     assert len(model.calls) == 2
-
     parent: Any = StateGraph(Asking)
     parent.add_node("debate", debating(model, rounds=1))
     parent.add_edge(START, "debate")

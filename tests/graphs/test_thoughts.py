@@ -51,7 +51,6 @@ def test_a_discussion_is_the_same_with_thoughts_and_nobody_hears_or_reads_them(c
     plain, _ = run(case)
     for shape in filter(None, SHAPES):
         thought, model = run(case, shape)
-
         assert thought["decision"] == plain["decision"] and told(thought) == told(plain)
         assert not [call.text for call in model.calls if "MUSING" in call.text]
         spoken = [message for message in messages(thought) if message["source"] != "rule"]
@@ -80,7 +79,6 @@ def test_a_note_says_that_thoughts_are_heard_only_where_they_are(
 ) -> None:
     model = HookedChatModel(preloaded=loaded, store=PayloadStore(tmp_path), max_tokens=2, share_thoughts=True)
     result = built(scheme, {"answer_turn": "off", "share_thoughts": True}, models=model).invoke(dict(QUESTION))
-
     (note,) = [note for note in result["notes"] if "hear the thoughts" in note or "share_thoughts" in note]
     assert note.startswith(told)
 

@@ -75,7 +75,6 @@ def test_a_context_names_nothing_that_does_not_ship(name: str, context: dict[str
     found = scheme(name)
     there, gone = (filled(context, path) for path in (secret, secret + ".gone"))
     graph = found.create().compile()
-
     for ask in (
         lambda given: found.make_graph({"configurable": given}),  # as a server makes it for an assistant
         lambda given: graph.invoke(QUESTION, context=given),
@@ -90,7 +89,6 @@ def test_an_edit_of_the_settings_in_state_names_nothing_either(name: str, contex
     graph = scheme(name).create(settings).compile(checkpointer=InMemorySaver())
     whole = scheme(name).settings.model_validate(filled(context, secret)).model_dump(mode="json")
     opened = {"settings": whole, "round": -1, "turn": 0, "epochs": [], "marks": [], "votes": []}
-
     refusal(lambda: graph.invoke(None, graph.update_state(THREAD, {**QUESTION, **opened}, as_node="opening")))
 
 
@@ -120,7 +118,6 @@ def test_what_is_as_the_graph_was_built_with_passes(tmp_path: Path) -> None:
     pack_in(tmp_path)
     model = ScriptedChatModel(["Answer: 2"] * 8)
     graph = create_debate(Debate(rounds=1, prompts=str(tmp_path)), models=model).compile()
-
     assert graph.invoke(QUESTION, context={"prompts": str(tmp_path)})["decision"]["answer"] == "2"
 
 
@@ -160,7 +157,6 @@ def test_a_server_s_configuration_builds_its_graphs_and_offers_names(
 def test_a_graph_that_was_built_without_a_sandbox_runs_no_program() -> None:
     graph = create_codegen(models=ScriptedChatModel(["x"])).compile()
     question = {"question": "Add.", "game": {"program": "def f(): pass", "tests": []}}
-
     with pytest.raises(UsageError):
         graph.invoke(question)
     refusal(lambda: graph.invoke(question, context={"sandbox": "limits", "unsafe": True}))

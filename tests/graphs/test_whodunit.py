@@ -225,7 +225,6 @@ def test_thoughts_are_free_and_the_line_of_the_action_alone_is_kept_to_its_form(
     settings = WhoDunit()
     found = form("accuser", settings.game("0"), settings.words, 0)
     long = json.dumps({"thoughts": 'So, "3" or \\ 4?\n' * 100, "action": 2})
-
     assert found.after == "Action:" and not found.one_line
     assert re.fullmatch(found.pattern or "", '{"action": 2}') and re.fullmatch(found.pattern or "", long)
 
@@ -267,7 +266,6 @@ def test_a_turn_that_is_cut_is_asked_for_once_more_and_then_cancels_the_game_for
     settings = WhoDunit()
     model = Rambling(replies={"Beth": [ANYTHING], "Alex": ["Let me see."] * 30})
     state: Any = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
-
     assert [call.options.get("max_tokens") for call in model.calls] == [None, None, 2 * settings.max_tokens]
     assert f"it was cut off at {settings.max_tokens} tokens" in model.calls[-1].text
     assert "Alex could not be understood: it was cut at the token limit" in state["decision"]["why"]

@@ -73,7 +73,6 @@ def _messages(folder: Path) -> int:
 
 def test_an_untouched_run_has_no_findings(true_run: Path) -> None:
     verified = verify(load_run(true_run), QUESTIONS)
-
     assert (verified.findings, verified.notes) == ([], [])
     assert (verified.discussions, verified.messages, verified.reruns) == (QUESTIONS, _messages(true_run), QUESTIONS)
 
@@ -84,7 +83,6 @@ def test_a_run_whose_models_think_says_the_same_again_and_names_all_payloads(tmp
     loaded.tokenizer.save_pretrained(tmp_path / "model")
     shape: dict[str, Any] = {"agents": 2, "rounds": 2, "thinking": 4, "max_tokens": 8, "share_thoughts": True}
     folder = held(tmp_path / "run", Debate(protocol="sde", model=[str(tmp_path / "model")], **shape), 1)
-
     assert findings(folder, 1) == []
     assert all(message.thoughts_payload for message in load_run(folder).only.messages)
 
@@ -123,7 +121,6 @@ def test_a_run_whose_chat_template_prints_the_date_is_resumed_and_verified_on_an
 def test_what_contradicts_the_rest_of_the_folder_is_found_without_a_model(copy: Path, forge: Forge, found: str) -> None:
     forge(forger := Forger(copy))
     forger.put() if forge is tampering.seconds else forger.write()
-
     lines = findings(copy)
     assert any(re.search(found, line) for line in lines), lines
 
@@ -144,7 +141,6 @@ def test_what_fits_the_folder_and_was_not_said_by_the_models_is_found_by_holding
 ) -> None:
     forge(forger := Forger(copy))
     forger.write()
-
     assert findings(copy) == [], "the forger left a trace"
     lines = findings(copy, 1, seed=FIRST)
     assert any(re.search(found, line) for line in lines), lines
@@ -155,9 +151,7 @@ def test_the_command_tells_where_what_was_found_and_how_many(copy: Path, capsys:
     assert capsys.readouterr().out.splitlines()[-1] == (
         f"verified: 2 discussions, {_messages(copy)} messages, 0 re-run; 0 findings"
     )
-
     tampering.flipped_byte(Forger(copy))
-
     assert main(["runs", "verify", str(copy), "--no-model"]) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
     assert re.match(r"FINDING question arithmetic/0/\d, seed 0, agent_\d, round \d, \w+: the payload: found", first)
@@ -170,10 +164,8 @@ def test_a_run_that_was_stopped_and_cut_off_and_resumed_has_no_findings(tmp_path
     log = tmp_path / "run" / LOG
     log.write_bytes(log.read_bytes() + b'{"line":"st')
     assert findings(tmp_path / "run") == []
-
     run = resume_run(load_run(tmp_path / "run"))
     run_all(run, settings, run.store())
-
     assert load_run(tmp_path / "run").status == "done" and findings(tmp_path / "run") == []
 
 
@@ -184,7 +176,6 @@ def test_a_run_by_each_protocol_that_was_not_exact_has_no_findings_held_anew_exa
     tmp_path: Path, protocol: str
 ) -> None:
     held(tmp_path / "run", Debate(agents=2, rounds=2, protocol=protocol, max_tokens=48), 1)
-
     assert findings(tmp_path / "run", 1) == []
 
 
@@ -193,7 +184,6 @@ def test_a_watched_run_has_no_findings(tmp_path: Path) -> None:
     monitor("all", 0.0005).model_copy(update={"measured": Measure()}).save(tmp_path / "monitor.json")
     watched = Debate(agents=2, rounds=1, max_tokens=32, watch=[str(tmp_path / "monitor.json")], intervention="again")
     held(tmp_path / "run", watched.model_copy(update={"temperature": [2.0]}), 1)
-
     assert load_run(tmp_path / "run").only.interventions and findings(tmp_path / "run") == []
 
 
@@ -203,9 +193,7 @@ def test_schemes_with_roles_groups_and_answer_turns_are_led_again_as_they_were(
 ) -> None:
     asked: Question = {**QUESTION, "documents": {"agent_1": ["a"], "agent_2": ["b"]}}
     schemes.held(settings, replies, tmp_path, question=asked if isinstance(settings, IA) else QUESTION)
-
     verified = verify(load_run(tmp_path / "run"), 1)
-
     assert verified.findings == [] and verified.reruns == 0
     assert verified.notes[-1].endswith("not re-run: not everything was said by local models (hosted)")
 
@@ -227,9 +215,7 @@ def test_parting_where_two_tokens_were_level_is_a_note_unless_they_were_drawn(
     store = PayloadStore(tmp_path)
     said = [store.put(_says(protocol, ids, best, margin)) for ids in ([5, 6, 7], [5, 8, 9])]
     ours, theirs = (Message("a", 0, "answer", "", stats={"temperature": temperature}, payload=each) for each in said)
-
     finding, note = compare_payloads(ours, theirs, "float32", False, "here")
-
     assert (finding is None) == bool(note) == excused
     if finding:
         assert str(finding) == "here: token 2, re-run: found 6, expected 8"
@@ -249,5 +235,4 @@ def test_fields_that_a_log_may_leave_out_are_no_error_of_ours(copy: Path) -> Non
     del said["epoch"], said["attempt"], said["source"], forger.last["why"]
     forger.last["counts"] = None
     forger.put()
-
     assert any("digest" in each for each in findings(copy))
