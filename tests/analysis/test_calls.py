@@ -80,17 +80,6 @@ def test_agents_hear_their_group_in_full_and_of_others_the_viewpoint() -> None:
     assert heard_by(of("cmd"), "secretary", 2) == {(f"agent_{i}", 2, "full") for i in range(1, 7)}
 
 
-def test_debaters_of_mad_hear_what_was_said_since_they_last_spoke() -> None:
-    unrolled = of("mad")
-    assert heard_by(unrolled, "affirmative", 0) == set()
-    assert heard_by(unrolled, "negative", 0) == {("affirmative", 0, "full")}
-    assert heard_by(unrolled, "affirmative", 1) == {("negative", 0, "full")}
-    assert heard_by(unrolled, "moderator", 1) == {("affirmative", 1, "full"), ("negative", 1, "full")}
-    assert [edge.speaker.prompt.split("\n")[0] for edge in unrolled.edges if edge.speaker and not edge.hearer] == [
-        "judge"
-    ]
-
-
 @pytest.mark.parametrize(("agents", "representative"), [(4, "tied"), (7, "random")])
 def test_levels_that_depend_on_answers_or_lots_are_left_out_and_named(agents: int, representative: str) -> None:
     unrolled = of("cmd", agents=agents, rounds=2, secretary=False, representative=representative)

@@ -8,8 +8,10 @@ from functools import cache
 from typing import Any
 
 from langchain_core.outputs import ChatResult
+from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import PrivateAttr
+from typing_extensions import TypedDict
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
@@ -32,6 +34,7 @@ KEPT = PayloadRef("kv", "a" * 64, text_digest(""), 0, 99, positions=7)
 KEYS = ["settings", "round", "board", "votes", "notes", "decision"]
 OF_CMD = ["groups", "level"]
 State = Untyped
+THREAD: Any = {"configurable": {"thread_id": "1"}}
 Graph = CompiledStateGraph[AnyState, AnyState, AnyState, AnyState]
 
 
@@ -98,6 +101,22 @@ class InOrder(ScriptedChatModel):
             self._spoken += agent in self.order
             self._turn.notify_all()
         return result
+
+
+class Asking(TypedDict):
+    """The state of a graph around a discussion."""
+
+    question: str
+    decision: Any
+
+
+def around(child: Graph, schema: Any = Asking, saver: Any = None) -> Graph:
+    """A graph with another one as its only node."""
+    graph: Any = StateGraph(schema)
+    graph.add_node("discuss", child)
+    graph.add_edge(START, "discuss")
+    made: Graph = graph.compile(checkpointer=saver)
+    return made
 
 
 def script(answers: Mapping[str, list[str]], **more: Any) -> ScriptedChatModel:

@@ -72,17 +72,3 @@ def test_self_consistency_takes_the_most_frequent_of_independent_samples() -> No
     assert state["decision"]["answer"] == "5"
     assert len({asked.text for asked in model.calls}) == 1
     assert len({asked.options["seed"] for asked in model.calls}) == 3
-
-
-async def test_many_samples_share_their_steps(
-    folder: str, store: PayloadStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sottovoce.models import load
-
-    monkeypatch.setattr("sottovoce.models.engine.loop.QUIET_SECONDS", 0.1)  # a busy machine may be late
-    statistics = load(folder).engine.statistics
-    requests, steps = statistics.requests, statistics.steps
-    graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, answer_turn="off", store=store)
-    await graph.ainvoke(QUESTION)
-    assert statistics.requests - requests == 12 and statistics.steps - steps <= 6 * 3
-    assert statistics.widest > 1

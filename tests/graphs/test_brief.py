@@ -16,6 +16,7 @@ from sottovoce.graphs.brief import Brief, answer_turns
 from sottovoce.nodes.prompt_builder import PromptBuilder
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import KEPT, State, board, built, heard, held, lonely
+from tests.tables import some
 
 FACTS = ["Mia has 3 apples.", "Mia lives in Ulm.", "Tom has 5 pears.", "Tom is old."]
 ASKED: dict[str, Any] = {"question": "How many pears has Tom?", "kind": "number", "target": "5", "documents": FACTS}
@@ -116,7 +117,7 @@ def test_names_edges_and_roles() -> None:
     assert [Brief().role_of(agent) for agent in Brief().names()] == ["sender", "receiver"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS.names())
+@pytest.mark.parametrize("protocol", some(PROTOCOLS.names(), "cipher", "kv"))
 def test_senders_write_words_only_if_the_protocol_needs_them(protocol: str, store: PayloadStore) -> None:
     state, _ = briefed(lonely(protocol, store), brief_tokens=4)
     *briefs, last = [message for message in board(state) if message.asked != "answer"]

@@ -26,7 +26,7 @@ def bundled(protocol: str, store: PayloadStore) -> HookedChatModel:
 RULES = {"mad": "moderator", "reconcile": "weighted", "cmd": "vote"}
 
 
-@pytest.mark.parametrize(("name", "protocol"), pairs([*RULES], [*reversed(PROTOCOLS)]))
+@pytest.mark.parametrize(("name", "protocol"), pairs([*RULES], PROTOCOLS[::-1], 5))
 def test_agents_of_one_loaded_agree(name: str, protocol: str, store: PayloadStore) -> None:
     decision = held(built(name, bundled(protocol, store), agents=2), **AGREED)["decision"]
     assert (decision["answer"], decision["rule"], decision["score"]) == ("38", RULES[name], 1.0)
@@ -65,7 +65,7 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("other", "name"), pairs(OTHERS, ["mad", "single", "cmd"], 3))
+@pytest.mark.parametrize(("other", "name"), pairs(OTHERS, ["mad", "single", "cmd"], 4))
 def test_other_forms_of_answers(other: tuple[dict[str, Any], str], name: str, store: PayloadStore) -> None:
     question, answer = other
     # It was never taught the last line that guiding adds, and often says the opposite there (its card tells how often).

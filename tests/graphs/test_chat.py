@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 
 from sottovoce.core.any_types import AnyState
 from sottovoce.core.errors import RequestError
-from tests.graphs.support import debating, script
+from tests.graphs.support import THREAD, around, debating, script
 
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 ASKED = "What is 14 + 3 * 5 - 7?"
 
 
@@ -82,8 +81,5 @@ def test_the_state_of_a_discussion_under_way_shows_what_was_said_so_far() -> Non
 
 
 def test_a_graph_of_messages_around_it_gets_them_without_the_question_again() -> None:
-    around = StateGraph(MessagesState)
-    around.add_node("discuss", debate())
-    around.add_edge(START, "discuss")
-    messages = around.compile().invoke({"messages": [HumanMessage(ASKED)]})["messages"]
+    messages = around(debate(), MessagesState).invoke({"messages": [HumanMessage(ASKED)]})["messages"]
     assert told([message.model_dump() for message in messages]) == CHAT

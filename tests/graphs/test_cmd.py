@@ -95,13 +95,6 @@ def test_unreadable_answers_are_dropped_from_the_tally_and_shown_apart_in_the_gr
 # Vote and secretary
 
 
-def test_a_majority_ends_it_without_the_secretary() -> None:
-    state, model = discussed(*[[22]] * 4, [21], [21], secretary=[])
-    assert not calls(model, "secretary")
-    decision = state["decision"]
-    assert (decision["answer"], decision["rule"], decision["why"]) == ("22", "vote", "4 of 6 say 22")
-
-
 def test_the_secretary_is_asked_at_a_tie_and_need_not_take_a_tied_answer() -> None:
     state, model = discussed([20], [20], [21], [21], [19], secretary=["I work it out. The answer is 22."])
     decision = state["decision"]
@@ -112,12 +105,6 @@ def test_the_secretary_is_asked_at_a_tie_and_need_not_take_a_tied_answer() -> No
     assert heard(asked) == [("agent_1", 0), ("agent_3", 0), ("agent_5", 0)]  # one explanation for every answer
     assert "Five agents" in asked.text and "Two agents think the answer is 21, for example:" in asked.text
     assert asked.options["speaks"] == "nl" and asked.act == "decide"
-
-
-def test_a_secretary_that_cannot_be_read_is_asked_for_the_answer_alone() -> None:
-    state, model = discussed([20], [21], secretary=["Hm.", " 21"])
-    assert calls(model, "secretary")[1].options["prefill"] == "Answer:"
-    assert (state["decision"]["answer"], state["decision"]["by"]) == ("21", "secretary")
 
 
 def test_all_abstaining_ends_without_an_answer_and_without_a_secretary() -> None:

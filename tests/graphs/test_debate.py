@@ -17,15 +17,6 @@ NAMES = ["agent_1", "agent_2", "agent_3"]
 # Who hears what (Du et al.; CIPHER, appendix B)
 
 
-def test_all_answer_alone_first() -> None:
-    model = marked(3, 3)
-    held(debating(model, agents=3, rounds=3))
-    firsts = [calls(model, name)[0] for name in NAMES]
-    assert [heard(asked) for asked in firsts] == [[], [], []]
-    assert len({asked.text for asked in firsts}) == 1
-    assert "What is 14 + 3 * 5 - 7?" in firsts[0].text
-
-
 def test_every_round_hears_all_others_of_the_round_before_in_order_and_nothing_of_its_own() -> None:
     model = marked(3, 3)
     held(debating(model, agents=3, rounds=3))
@@ -63,17 +54,6 @@ def test_the_history_is_the_chat_so_far_own_answers_as_assistant_turns() -> None
     assert [part.latest for part in parts] == [False] * 3 + [True] * 3
     assert [part.own for part in parts] == [True, False, False] * 2
     assert [part.text for part in parts[3:]] == ["2 in 1. Answer: 1", "1 in 1. Answer: 1", "3 in 1. Answer: 1"]
-
-
-@pytest.mark.parametrize(("order", "own_at"), [(None, -1), ("others_first", -1), ("own_first", 0)])
-def test_a_fresh_prompt_holds_the_last_round_alone_the_own_answer_last_or_first(order: Any, own_at: int) -> None:
-    model = marked(3, 3)
-    held(debating(model, agents=3, rounds=3, shape="fresh", order=order))
-    last = calls(model, "agent_2")[-1]
-    blocks = [("agent_1", 1), ("agent_3", 1)]
-    blocks.insert(len(blocks) if own_at else 0, ("agent_2", 1))
-    assert [turn.role for turn in last.turns] == ["user"]
-    assert heard(last) == blocks
 
 
 def test_nobody_reads_the_target_or_the_solution() -> None:
@@ -173,23 +153,6 @@ def test_an_expert_decides_nothing_neither_by_temperature_nor_by_majority(rule: 
 # Documents, temperatures, models, system prompts
 
 
-def test_documents_are_private_to_their_agent() -> None:
-    model = marked(3, 2)
-    held(debating(model, agents=3, rounds=2), documents={"agent_1": ["Mia has 3."], "agent_3": ["Tom has 5."]})
-    facts = [["Mia has 3." in asked.text, "Tom has 5." in asked.text] for name in NAMES for asked in calls(model, name)]
-    assert facts == [[True, False]] * 2 + [[False, False]] * 2 + [[False, True]] * 2
-
-
-@pytest.mark.parametrize("shape", ["history", "fresh"])
-def test_agents_share_their_facts_and_then_read_all_of_them_as_one_list(shape: str) -> None:
-    model = marked(2, 2)
-    documents = {"agent_1": ["Mia has 3."], "agent_2": ["Tom has 5."]}
-    held(debating(model, rounds=2, shape=shape), documents=documents)
-    first, later = calls(model, "agent_1")
-    assert "word for word" in first.text
-    assert heard(later) == [("agent_2", 0)] and "\n- Mia has 3.\n\n" in later.text
-
-
 def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:
     models = {name: marked(3, 2) for name in NAMES}
     systems = ["You are bold.", "You are shy.", "You are dry."]
@@ -199,9 +162,6 @@ def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:
             (name, temperature)
         ] * 2
         assert all(asked.turns[0].text == system and asked.turns[0].role == "system" for asked in models[name].calls)
-
-
-# Seeds
 
 
 # The last round

@@ -325,6 +325,3 @@ def test_after_a_reset_thoughts_of_all_are_those_of_the_new_talk() -> None:
     assert all(f"NEW {each.agent}." in each.text and "NEW talk." in each.text for each in again)
     talks = asked(model, "talk", 1)
     assert talks[2].text == talks[0].text and "It is month 2. The lake holds 100 tons" in again[0].text
-
-
-# State

@@ -1,6 +1,6 @@
 """Every scheme under every protocol, with one model and with two of one vocabulary: a decision, or a documented end.
 
-At every test each scheme meets one protocol with one model and another one with two, and each protocol two schemes.
+At every test each scheme meets one protocol with one model, each protocol two schemes, and some of them two models.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_one_model(name: str, protocol: str, store: PayloadStore) -> None:
     check(state, protocol, name)
 
 
-@pytest.mark.parametrize(("name", "protocol"), pairs(DISCUSSING, PROTOCOLS[::-1], len(PROTOCOLS)))
+@pytest.mark.parametrize(("name", "protocol"), pairs(DISCUSSING, PROTOCOLS[::-1], 2 * len(PROTOCOLS)))
 def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str], store: PayloadStore) -> None:
     chosen = scheme(name).settings(**SMALL[name])
     models = [pair[i % 2] for i in range(len(chosen.speakers()))]
@@ -126,7 +126,7 @@ def turns_of_others(name: str, state: State) -> tuple[Turn, ...]:
     return (mad.moderator_turns if name == "moderator" else mad.candidates_turns)(view, order, rounds)
 
 
-@pytest.mark.parametrize(("name", "protocol"), pairs(["moderator", "judge", "cmd"], ["cipher", "sde"], 2))
+@pytest.mark.parametrize(("name", "protocol"), pairs(["moderator", "judge", "cmd"], ["cipher", "sde"], 3))
 def test_a_latent_discussion_reaches_moderator_judge_and_secretary(
     name: str, protocol: str, store: PayloadStore
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message, MessageRef
 from sottovoce.channels.store import PayloadStore
@@ -35,10 +35,6 @@ def piped(shape: str, model: Models, question: dict[str, Any] | None = None, **s
 
 def scripted(shape: str, **more: list[str]) -> ScriptedChatModel:
     return ScriptedChatModel({agent: {**SCRIPT, **more}[agent][:] for agent in SHAPES[shape]})
-
-
-def by_agent(model: ScriptedChatModel) -> dict[str, RecordedCall]:
-    return {asked.agent: asked for asked in model.calls}
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -142,6 +142,3 @@ def test_rounds_of_discussion_come_after_the_first_answers(rounds: int) -> None:
     _, model = reconciled([(22, 0.9)] * 4, [(21, 0.9)] * 4, rounds=rounds)
     assert len(model.calls) == 2 * (1 + rounds)
     assert [asked.act for asked in calls(model, "agent_1")] == ["answer", *["revise"] * rounds]
-
-
-# Different models, hosted ones among them

@@ -15,13 +15,11 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.models import LoadedModel, assemble
 from sottovoce.nodes.context import Models
-from tests.graphs.support import QUESTION, Graph, InOrder, board, built, held, outcome
+from tests.graphs.support import QUESTION, THREAD, Graph, InOrder, board, built, held, outcome
 from tests.runs.schemes import LIVED
 from tests.runs.support import RecordedChatModel
 from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import each_row
-
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
 def steps(graph: Graph) -> list[Any]:
@@ -57,7 +55,7 @@ def test_a_replay_from_any_step_of_a_scheme_ends_as_the_first_time_to_the_bit(st
     held(graph, THREAD)
     expected, found = end(), steps(graph)
     assert len(found) > 6
-    for snapshot in found[::2]:
+    for snapshot in found[::3]:
         graph.invoke(None, snapshot.config)
         assert end() == expected
 
@@ -71,7 +69,7 @@ def test_a_replay_from_any_step_of_a_world_ends_as_the_first_time() -> None:
     said = {("1", message.place): message for message in board(graph.get_state(THREAD).values)}
     again = scheme("govsim").create(settings, models=RecordedChatModel(said=said)).compile(checkpointer=saver)
     assert len(found) == 18  # two months
-    for snapshot in found[::3]:
+    for snapshot in found[::4]:
         again.invoke(None, snapshot.config)
         assert outcome(again.get_state(THREAD).values) == expected
 

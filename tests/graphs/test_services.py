@@ -10,14 +10,12 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.core.errors import RetrievalError
 from sottovoce.core.registry import Registry
-from sottovoce.graphs.ia import IA, create_ia
 from sottovoce.graphs.react import ReAct, create_react
 from sottovoce.retrievers import RETRIEVERS
 from tests.graphs.support import board
-from tests.retrievers.services import Reply, Service, serving
-from tests.retrievers.test_google import FOUND, KEY, REFUSED, SPENT, google
+from tests.retrievers.services import Service, serving
+from tests.retrievers.test_google import FOUND, KEY, google
 
 ASKED: Any = {"question": "Who built the mill?", "id": "q1", "kind": "text", "target": "Ana Brook"}
 STEPS = [" Hm.\nAction 1: Search[the mill]", " Hm.\nAction 2: Lookup[3]", " Hm.\nAction 3: Finish[Ana Brook]"]
@@ -54,24 +52,3 @@ def test_a_relay_over_google_leaves_its_key_in_no_checkpoint_and_no_log(
     kept = f"{saver.storage}{saver.writes}{saver.blobs}{[*saver.list(CONFIG)]}"
     assert "Snippet 1." in kept and service.asked[0]["api_key"] == KEY and "api_key=***" in caplog.text
     assert KEY not in kept + caplog.text
-
-
-@pytest.mark.parametrize(
-    ("reply", "said"),
-    [
-        (REFUSED, "google refused the key (401): Invalid API key ***."),
-        (SPENT, "google allows no more searches now (429): Your account has run out of searches"),
-    ],
-)
-def test_a_relay_is_told_why_a_search_failed_and_goes_on(service: Service, reply: Reply, said: str) -> None:
-    service.replies = [reply]
-    failed, then = relay()
-    assert failed.startswith(f"The search failed: {said}") and "\n" not in failed
-    assert then == "No page is open: search for one first."
-
-
-def test_what_must_be_looked_up_before_anybody_speaks_ends_a_discussion_in_one_line(service: Service) -> None:
-    service.replies, model = [SPENT], ScriptedChatModel([])
-    with pytest.raises(RetrievalError, match=r"^google allows no more searches now \(429\)"):
-        create_ia(IA(library="service"), models=model).compile().invoke(ASKED)
-    assert model.calls == []

@@ -92,7 +92,7 @@ def test_a_model_named_twice_is_loaded_once(alone: LoadedModel, models: dict[str
 # Dtypes, devices, quantisation
 
 
-@pytest.mark.parametrize(("protocol", "dtype"), pairs(PROTOCOLS, ["bfloat16", "float16"], 2))
+@pytest.mark.parametrize(("protocol", "dtype"), pairs(PROTOCOLS, ["bfloat16", "float16"]))
 def test_a_discussion_runs_in_half_precision(
     protocol: Any, dtype: Any, models: dict[str, str], store: PayloadStore
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_discussion_runs_in_half_precision(
     assert dtypes(state) == [None if protocol == "nl" else dtype] * 4
 
 
-@pytest.mark.parametrize(("protocol", "device"), pairs(PROTOCOLS, ["map", {"": "disk"}]), ids=str)
+@pytest.mark.parametrize(("protocol", "device"), pairs(PROTOCOLS[::-1], [{"": "disk"}, "map"], 5), ids=str)
 def test_a_discussion_runs_on_a_model_that_accelerate_spreads(
     protocol: Any, device: Any, models: dict[str, str], store: PayloadStore
 ) -> None:
@@ -119,7 +119,7 @@ def test_a_spread_copy_of_a_model_hears_the_states_of_a_whole_one(models: dict[s
 
 
 @pytest.mark.parametrize(
-    ("protocol", "kind"), pairs(PROTOCOLS, quantise.KINDS, 3), ids=lambda each: getattr(each, "__name__", each)
+    ("protocol", "kind"), pairs(PROTOCOLS, quantise.KINDS, 4), ids=lambda each: getattr(each, "__name__", each)
 )
 def test_a_discussion_runs_on_quantised_weights(protocol: Any, kind: Any, tmp_path: Path, store: PayloadStore) -> None:
     kind(tmp_path / "quantised")

@@ -14,9 +14,8 @@ from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.core.errors import RequestError
 from sottovoce.graphs.cmd import create_cmd
 from sottovoce.graphs.debate import Debate, create_debate
-from tests.graphs.support import QUESTION, Graph, board, debating, marked, script
+from tests.graphs.support import QUESTION, THREAD, Graph, board, debating, marked, script
 
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 WRITTEN = {"agent": "agent_1", "round": 0, "act": "answer", "text": "The answer is 21.", "source": "human"}
 
 

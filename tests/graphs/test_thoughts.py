@@ -19,6 +19,7 @@ from sottovoce.nodes.context import made_from
 from tests.graphs.support import QUESTION
 from tests.graphs.test_transitions import CASES, FIRST, SCRIPTS, built
 from tests.support import tiny_loaded
+from tests.tables import some
 from tests.thinkers import THOUGHTS, Counting, thinker
 
 POISON = 'MUSING \\boxed{99} Answer: 99 Finish[99] [[1, 1]] {"action": 1} Evidence: [1]'
@@ -46,7 +47,7 @@ def told(result: dict[str, Any]) -> list[tuple[str, str]]:
     return [(message["act"], message["text"].strip()) for message in messages(result)]
 
 
-@pytest.mark.parametrize("case", [case for name, case in FIRST.items()])
+@pytest.mark.parametrize("case", FIRST.values())
 def test_a_discussion_is_the_same_with_thoughts_and_nobody_hears_or_reads_them(case: str) -> None:
     plain, _ = run(case)
     for shape in filter(None, SHAPES):
@@ -109,14 +110,14 @@ def test_schemes_of_short_replies_do_not_think_by_default() -> None:
     assert isinstance(told, HookedChatModel) and told.thinking == 300
 
 
-@pytest.mark.parametrize("case", FIRST.values())
+@pytest.mark.parametrize("case", some([*FIRST.values()], "debate", "brief", "react", "whodunit", "codegen"))
 def test_a_discussion_of_hosted_models_that_think_is_as_readable_as_without_thoughts(case: str) -> None:
     """Servers count thoughts against a reply's limit: 32 tokens of an answer turn, 60 of `brief`, 100 of `react`."""
     name, settings = CASES[case]
     texts = []
-    for thoughts in (0, 300, 1000):
+    for thoughts in (0, 1000):
         model = Counting(replies=SCRIPTS.get(case, ANSWERS), thoughts=thoughts)
         result = built(name, settings, models=model).invoke({**QUESTION, "target": "22"}, {"recursion_limit": 100})
         assert not [message for message in messages(dict(result)) if message.get("cut")]
         texts.append((result["decision"], told(dict(result))))
-    assert texts[0] == texts[1] == texts[2]
+    assert texts[0] == texts[1]

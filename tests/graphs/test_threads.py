@@ -7,19 +7,16 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 from pydantic import BaseModel
-from typing_extensions import TypedDict
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import NAMES
-from tests.graphs.support import KEYS, QUESTION, Graph, board, built, debating, held, marked
+from tests.graphs.support import KEYS, QUESTION, THREAD, Asking, Graph, around, board, built, debating, held, marked
 from tests.graphs.test_schemes_resume import cmd, exact
 from tests.tables import each_row
 
-THREAD: Any = {"configurable": {"thread_id": "1"}}
 OTHER: Any = {"configurable": {"thread_id": "2"}}
 NEXT: Any = {"question": "And what is 1 + 1?"}
 
@@ -71,10 +68,8 @@ def test_none_is_a_field_that_was_not_given() -> None:
     assert "kind" not in state and state["decision"]["score"] is None
 
 
-class Asking(TypedDict):
-    question: str
+class Moody(Asking):
     mood: str
-    decision: Any
 
 
 class Modelled(BaseModel):
@@ -83,12 +78,10 @@ class Modelled(BaseModel):
     decision: Any = None
 
 
-@pytest.mark.parametrize("schema", [Asking, Modelled])
+@pytest.mark.parametrize("schema", [Moody, Modelled])
 def test_a_graph_inside_another_one_takes_what_it_knows_of_that_one_s_state(schema: type[Any]) -> None:
-    parent: Any = StateGraph(schema)
-    parent.add_node("debate", debating(ScriptedChatModel(["The answer is 2."] * 2), rounds=1))
-    parent.add_edge(START, "debate")
-    graph = parent.compile(checkpointer=InMemorySaver())
+    debate = debating(ScriptedChatModel(["The answer is 2."] * 2), rounds=1)
+    graph = around(debate, schema, InMemorySaver())
     assert graph.invoke({**NEXT, "mood": "sour"}, THREAD)["decision"]["answer"] == "2"
 
 

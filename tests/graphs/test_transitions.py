@@ -26,7 +26,8 @@ from sottovoce.graphs.discussion import MesSync, create_discussion
 from sottovoce.nodes.rules import DiscussionRule
 from sottovoce.nodes.watch import Intervention
 from tests.graphs.coding import block, reviews
-from tests.graphs.support import NEEDED, QUESTION, lonely
+from tests.graphs.support import NEEDED, QUESTION, lonely, marked
+from tests.graphs.test_discussion import Patient
 from tests.tables import some
 
 Graph = CompiledStateGraph[AnyState, AnyState, AnyState, AnyState]
@@ -192,22 +193,28 @@ def test_every_scheme_is_a_case() -> None:
     assert set(FIRST) == set(NAMES)
 
 
-@pytest.mark.parametrize("case", some([*CASES, "relay"], *FIRST.values(), "relay"))
+@pytest.mark.parametrize("case", some([*CASES, "rule"], *FIRST.values(), "rule"))
 async def test_a_discussion_that_stops_after_every_step_or_runs_async_is_the_same_and_its_state_is_plain(
     case: str,
 ) -> None:
-    def compiled(saver: Any = None) -> Graph:
-        if case == "relay":
-            return create_discussion(Relay(), MesSync(agents=3), models=scripted(case)).compile(checkpointer=saver)
-        name, settings = CASES[case]
-        return built(name, settings, saver, models=scripted(case))
+    """At each stop another graph takes over, with a rule of its own where a rule leads the discussion."""
 
-    graph, question = compiled(InMemorySaver()), {**QUESTION, "target": "22"}
+    def compiled(saver: Any = None, model: Any = None) -> Graph:
+        if case == "rule":
+            graph = create_discussion(Patient(3), MesSync(answer_turn="off"), models=model or marked(3, 3))
+            return graph.compile(checkpointer=saver)
+        name, settings = CASES[case]
+        return built(name, settings, saver, models=model or scripted(case))
+
+    saver, question = InMemorySaver(), {**QUESTION, "target": "22"}
+    model = marked(3, 3) if case == "rule" else scripted(case)
+    graph, other = compiled(saver, model), compiled(saver, model)
     keys = [key for key in graph.builder.channels if key != "messages"]
     whole = compiled().invoke(question, LONG, output_keys=keys)
 
     graph.invoke(question, LONG, interrupt_after="*")
     while graph.get_state(LONG).next:
+        graph, other = other, graph
         graph.invoke(None, LONG, interrupt_after="*")
 
     values = graph.get_state(LONG).values

@@ -13,12 +13,11 @@ from sottovoce.agents.scripted import RecordedCall, ScriptedChatModel
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
-from sottovoce.environments.whodunit.actions import Malformed, described, fact, form, read
+from sottovoce.environments.whodunit.actions import described, fact, form
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.rules import RETRIES, first_state, step
+from sottovoce.environments.whodunit.rules import RETRIES
 from sottovoce.graphs.whodunit import WhoDunit, create_whodunit, draw_games
 from sottovoce.models import Rows
-from tests.environments import players
 from tests.graphs.support import Once, Recording, board, lonely_loaded
 from tests.tables import some
 
@@ -50,24 +49,6 @@ def published(state: Any) -> list[str | None]:
     return [message.public for message in board(state) if message.public is not None]
 
 
-class Perfect(ScriptedChatModel):
-    """Plays by rule, from what was published in the game that it is given."""
-
-    game: Game
-    settings: WhoDunit
-
-    def _next(self, agent: str) -> str:
-        role, world = self.settings.role_of(agent), first_state(self.game)
-        for number, text in enumerate(self.replies.setdefault("said", [])):
-            who = self.settings.speakers()[number % len(self.settings.speakers())]
-            action = read(players.replied(text), self.settings.role_of(who), self.game, self.settings.words, 3)
-            assert not isinstance(action, Malformed)
-            _, world = step(self.game, world, who, action, self.settings.words)
-        text = getattr(players, role)(self.game, world, agent, self.settings.words)
-        self.replies["said"].append(text)
-        return str(text)
-
-
 # Who acts when, and how it ends
 
 
@@ -75,17 +56,6 @@ def measured(success: int, precision: int | None, turns: int, cancelled: int) ->
     """The measures of a game without a reset."""
     numbers = {"success": success, "precision": precision, "turns": turns, "cancelled": cancelled}
     return {**numbers, "resets": 0, "unreadable": cancelled}
-
-
-@pytest.mark.parametrize("variant", ["asym", "sym"])
-@pytest.mark.parametrize("seed", range(5))
-def test_perfect_players_win(variant: Any, seed: int) -> None:
-    settings = WhoDunit(variant=variant)
-    question = asked_for(settings, seed)
-    model = Perfect(game=Game.model_validate(question["game"]), settings=settings)
-    state: Any = create_whodunit(settings, models=model).compile().invoke(question, output_keys=KEYS)
-    assert state["decision"]["score"] == 1.0 and state["decision"]["answer"] == question["target"]
-    assert state["decision"]["measures"] == measured(1, 1, len(model.calls), 0)
 
 
 def test_the_accuser_begins_and_intel_hands_back() -> None:

@@ -131,7 +131,7 @@ def test_what_contradicts_the_rest_of_the_folder_is_found_without_a_model(copy: 
         (tampering.text, "re-run: found"),
         (tampering.decision, "decision.answer, re-run: found 7"),
         (tampering.prompt, "the prompt.*, re-run: found .*Think hard"),
-        (tampering.seed, "token .* re-run: found"),
+        pytest.param(tampering.seed, "token .* re-run: found", marks=pytest.mark.slow),
         (tampering.forged_payload, "the digest of the payload, re-run: found"),
         (tampering.weights, r"the model of agent_1.weights: found 0000000000000000"),
     ],
