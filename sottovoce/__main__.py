@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
 from types import FrameType
 
 STOPPED = 130  # the shells' code for Ctrl-C
@@ -15,21 +14,19 @@ def main() -> int:
     An exception raised during imports could be caught by any module: numpy turns it into an ImportError.
     """
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # shells ignore SIGINT in background jobs
-    _answer(_leave, usual)
+    if usual:
+        signal.signal(signal.SIGINT, _leave)
     from sottovoce.cli.main import main as run
 
-    _answer(signal.default_int_handler, usual)  # asyncio replaces only this handler
+    if usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # asyncio replaces only this handler
     try:
         return run()
     finally:
-        _answer(_leave, usual)
+        if usual:
+            signal.signal(signal.SIGINT, _leave)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-
-
-def _answer(handler: Callable[[int, FrameType | None], object], usual: bool) -> None:
-    if usual:
-        signal.signal(signal.SIGINT, handler)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -21,7 +21,6 @@ from sottovoce.core.bounds import Count
 from sottovoce.core.errors import UsageError, command, nearest
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.fields import columns_of
-from sottovoce.datasets.published import parse_source, read_source
 from sottovoce.datasets.question_files import Enough, check, read_file
 from sottovoce.datasets.samples import origin, read_name, samples, stored_game
 from sottovoce.datasets.table_reader import STDIN, Values, read_text
@@ -41,12 +40,8 @@ FILES_ONLY: dict[str, Untyped] = {"command": False}
 """Marks a field that experiments set and the command line does not."""
 
 
-def _option(description: str, option: str | None = None) -> JSONValue:
-    return Field(default=None, alias=option, description=description)
-
-
-def _options(description: str, option: str) -> JSONValue:
-    return Field(default=[], alias=option, description=description)
+def _option(description: str, option: str | None = None, default: JSONValue = None) -> JSONValue:
+    return Field(default=default, alias=option, description=description)
 
 
 class QuestionOptions(Checked):
@@ -59,15 +54,16 @@ class QuestionOptions(Checked):
         description="Question to discuss, - to read it from stdin; without one, a sample for the scheme.",
         json_schema_extra={"positional": True},
     )
-    documents: list[str] = _options(
+    documents: list[str] = _option(
         "Text for the agents, or NAME=TEXT for one of them. All read it; brief's senders and ia's agents are dealt "
         "theirs in turn; madra's and react's can only search it.",
         "document",
+        [],
     )
     kind: KindName | None = Field(
         default=None, description="Form of the answer; recognized from the question if not given."
     )
-    choices: list[str] = _options("Option to choose from.", "choice")
+    choices: list[str] = _option("Option to choose from.", "choice", [])
     target: str | None = _option("Right answer; no agent reads it.")
     description: str | None = Field(default=None, alias="task_description", json_schema_extra=FILES_ONLY)
     answer_description: str | None = Field(default=None, alias="task_answer", json_schema_extra=FILES_ONLY)
@@ -96,15 +92,15 @@ class QuestionOptions(Checked):
         description="FIELD=COLUMN, or several: question=prompt,target=gold. The columns of --questions that have other "
         "names than their fields.",
     )
-    where: list[str] = _options(
-        "FIELD=VALUE: only rows of --questions with this value; also != and, for numbers, < <= > >=.", "where"
+    where: list[str] = _option(
+        "FIELD=VALUE: only rows of --questions with this value; also != and, for numbers, < <= > >=.", "where", []
     )
     limit: Count | None = Field(
         default=None, ge=1, description="Ask only this many rows of --questions or of --sample."
     )
     shuffle: int | None = Field(default=None, json_schema_extra=FILES_ONLY)
     skip: Count = Field(default=0, ge=0, description="Skip this many rows of --questions.")
-    seeds: list[int] = _options("Instead of --seed: ask each question once under each of these seeds.", "seeds")
+    seeds: list[int] = _option("Instead of --seed: ask each question once under each of these seeds.", "seeds", [])
 
     @property
     def chosen(self) -> bool:
@@ -173,6 +169,8 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
 
 
 def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
+    from sottovoce.datasets.published import parse_source, read_source  # late: few runs read a file
+
     common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
     source = parse_source(source_name)
     last = None if options.limit is None or options.shuffle is not None else options.skip + options.limit

@@ -25,9 +25,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -37,7 +36,6 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     WrapValidator,
-    model_validator,
     with_config,
 )
 from pydantic_core import PydanticCustomError
@@ -60,11 +58,11 @@ from sottovoce.runs.run_directory import LOG, REPAIR, first_line, lines_of, with
 ENCODER = json.JSONEncoder(separators=(",", ":"))
 MOST_PLACES = 1_000_000
 """Limit on rounds, turns, epochs and attempts; lists of that length are made."""
-PLACES = ("epoch", "round", "turn", "attempt")
 KIND = re.compile(r"^[a-z]+\.")
 """Pydantic names the kind of a line before its fields."""
 Key = tuple[str, int]
 """A discussion: the question's id, and the seed."""
+Index = Annotated[int, Field(ge=0, lt=MOST_PLACES)]
 Counted = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_COUNT)]
 
@@ -72,20 +70,9 @@ Seconds = Annotated[float, Field(ge=0, le=MAX_COUNT)]
 # Events: what observers see, and what the lines of steps have
 
 
-def _check_places(event: object) -> None:
-    for name in PLACES:
-        if not 0 <= getattr(event, name, 0) < MOST_PLACES:
-            raise PydanticCustomError("place", f"its {name} should be from 0 to {MOST_PLACES - 1:,}")
-
-
 class _Placed(BaseModel):
-    epoch: int
-    round: int
-
-    @model_validator(mode="after")
-    def _small(self) -> Self:
-        _check_places(self)
-        return self
+    epoch: Index
+    round: Index
 
 
 def _finite(decision: Decision) -> Decision:
@@ -118,13 +105,16 @@ class _Passage(TypedDict):
 class _Said(Message):
     """A message in a line's format; readers get the `Message`."""
 
+    round: Index
+    attempt: Index = 0
+    epoch: Index = 0
+    turn: Index = 0
     evidence: tuple[_Passage, ...] = ()
     event: Literal["said"] = "said"
 
 
 def _message(said: _Said) -> Message:
     """Return a message after checking that statistics are finite and payloads have a valid address."""
-    _check_places(said)
     for name, value in said.stats.items():
         if not -MAX_COUNT <= value <= MAX_COUNT:  # also refuses NaN
             raise PydanticCustomError("stats", f"its stats.{name} should be a finite number of ordinary size")
@@ -160,7 +150,7 @@ class Reset(BaseModel):
     """The discussion was reset, which started the next epoch."""
 
     event: Literal["reset"] = Field(default="reset", exclude=True)
-    cut: Annotated[list[Annotated[int, Field(ge=0, lt=MOST_PLACES)]], Field(min_length=2, max_length=2)]
+    cut: Annotated[list[Index], Field(min_length=2, max_length=2)]
     """Round and turn: messages of earlier epochs are heard only from before it."""
     why: str = ""
 
@@ -182,10 +172,10 @@ class Decided(BaseModel):
 class Asked(_Placed):
     """An agent was asked to speak: the place of its message, and its prompt. It has a line of its own."""
 
-    turn: int
+    turn: Index
     agent: str
     act: str
-    attempt: int
+    attempt: Index
     turns: list[tuple[str, str]]
     """Role and text of each turn; heard messages appear as words, whatever they carried."""
     heard: list[Hearing] | None = None
@@ -313,6 +303,7 @@ class ResumedLine(BaseModel):
 
 DiscussionLine = AskedLine | StepLine | RepliedLine | AgainLine | FailedLine
 Line = Annotated[RunLine | QuestionLine | DiscussionLine | ClosingLine | ResumedLine, Field(discriminator="line")]
+ADAPTER: TypeAdapter[Any] = TypeAdapter(Line, config=ConfigDict(defer_build=True))  # it takes a tenth of a second
 
 
 # Writing and checking
@@ -330,7 +321,7 @@ def check(data: bytes) -> Line:
         ValueError: the line is invalid; the message names the field, the value found and the expected one.
     """
     try:
-        line: Line = _adapter().validate_json(without_surrogates(data), strict=True)
+        line: Line = ADAPTER.validate_json(without_surrogates(data), strict=True)
     except ValidationError as error:
         raise ValueError(KIND.sub("", first_wrong(error, "it"))) from error
     except SottovoceError as error:  # an unknown kind of answer
@@ -394,8 +385,3 @@ def check_version(about: JSON, folder: Path) -> None:
             f"run {str(folder)!r} has format {about.get('version')!r}, written by sottovoce {program!r}; expected "
             f"format {VERSION}: run its questions again, or read it with that version of sottovoce"
         )
-
-
-@cache  # building them takes a tenth of a second
-def _adapter() -> TypeAdapter[Any]:
-    return TypeAdapter(Line)

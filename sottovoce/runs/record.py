@@ -316,7 +316,7 @@ class Result:
         return row
 
 
-COLUMNS = frozenset(Result("").to_dict())
+COLUMNS = frozenset(each.name for each in fields(Result)) - {"shares"} | {"score_failed_wrong"}
 """The columns of tables of results, besides measures."""
 
 

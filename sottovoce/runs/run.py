@@ -164,7 +164,7 @@ class Run:
         changed, notes = set[Key](), list[str]()
         for data, _ in lines_of(self.folder, self.lines, self.size):
             line = checked_line(data, self.lines + 1, self.folder, self.manifest)
-            if why := self.misfit(line):
+            if why := self.misfit(line) or self._wrong_opening(line):
                 raise damaged(self.folder, self.lines + 1, why)
             if isinstance(line, StepLine) and (line.task in (said := self.records[line.of]).steps or said.decision):
                 notes = [f"{ALTERED}: step {shown(line.task)} of {shown(line.of)} occurs twice; {REPAIR}"]
@@ -201,8 +201,6 @@ class Run:
         if line.of not in self.records:
             return f"of is {shown(line.of)}: expected a question of an earlier line, under one of the seeds"
         for event in getattr(line, "events", ()):
-            if isinstance(event, Opened) and (why := wrong_settings(self.manifest.scheme, event.settings)):
-                return f"opened.{why}"
             if isinstance(event, Decided) and (taken := COLUMNS.intersection(event.decision.get("measures", ()))):
                 return f"the measure {min(taken)!r} has the name of a column of results; rename it"
             counted = event.votes if isinstance(event, Count) else ()
@@ -210,6 +208,12 @@ class Run:
                 if why := _wrong_answer(vote["answer"], self.records[line.of].question):
                     return why
         return ""
+
+    def _wrong_opening(self, line: Line) -> str:
+        """Return what is wrong with the settings of an opening that was read; this process checked its own."""
+        openings = (event for event in getattr(line, "events", ()) if isinstance(event, Opened))
+        wrong = (wrong_settings(self.manifest.scheme, event.settings) for event in openings)
+        return next((f"opened.{why}" for why in wrong if why), "")
 
     def restart(self, key: Key) -> None:
         """Restart a discussion: drop its record."""

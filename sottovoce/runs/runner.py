@@ -29,7 +29,6 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch
 from sottovoce.runs import run_directory
-from sottovoce.runs.cluster import run_on_cluster
 from sottovoce.runs.cost import summed
 from sottovoce.runs.discussion import HumanReply, LiveDiscussion
 from sottovoce.runs.limits import SAME_COMMAND, Limits
@@ -130,6 +129,8 @@ def run_all(
                 raise UsageError(f"{made}; name them there, or drop `workers=`")
             if settings.asks_people or _hands_over(settings, watch):
                 raise UsageError("workers cannot ask a human; drop `workers=`, or let only models take part")
+            from sottovoce.runs.cluster import run_on_cluster  # late: few runs need it
+
             over = run_on_cluster(run_all, run, settings, store, limits, observing)
         else:
             graph = scheme(run.manifest.scheme).create(settings, models=models, store=store, watch=watch)
