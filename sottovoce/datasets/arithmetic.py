@@ -58,11 +58,6 @@ class Expression:
         return steps
 
     @property
-    def value(self) -> int:
-        """The result, with products computed before sums."""
-        return self.steps()[-1][3]
-
-    @property
     def held_out(self) -> bool:
         """Return whether the hash of the expression kept it out of the bundled model's training (one in ten)."""
         digest = hashlib.sha256(self.text().replace(" ", "").encode()).digest()
@@ -120,29 +115,26 @@ def _numbered(id: str, expressions: Iterable[Expression]) -> list[Question]:
 def split_knowledge(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
     """Return questions over letters whose values are dealt to `agents`, so that only all together know them.
 
-    The solution uses all values. If there are more agents than letters, some agents know nothing.
+    The solution uses all values. They are dealt at random, as evenly as possible; if there are more agents than
+    letters, some agents know nothing.
     """
     made, make = [], partial(draw, shapes=SPLIT, top=20)
     for i, expression in enumerate(islice(unlike(random.Random(f"questions/{seed}"), make, Expression.text), n)):
         rng = random.Random(f"split/{seed}/{i}")
         names = rng.sample(string.ascii_lowercase, len(expression.operands))
         values = dict(zip(names, expression.operands, strict=True))
+        holders = [agents[at % len(agents)] for at in range(len(names))]
+        if len(names) < len(agents):
+            holders = rng.sample(list(agents), len(names))
+        rng.shuffle(holders)
+        own = [*zip(names, holders, strict=True)]
+        documents = {agent: [f"{name} = {values[name]}." for name, by in own if by == agent] for agent in agents}
         answer = _answer(expression)
         known = "; ".join(f"{name} = {value}" for name, value in values.items())
         answer["solution"] = f"{known}; {answer['solution']}"
-        documents = {agent: [f"{name} = {values[name]}." for name in own] for agent, own in deal(rng, names, agents)}
         question = f"What is {expression.text(names)}?"
         made.append(Question(id=f"split/{seed}/{i}", question=question, documents=documents, **answer))
     return made
-
-
-def deal(rng: random.Random, names: Sequence[str], agents: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Deal each name to one agent at random, as evenly as possible; an agent's names keep their order."""
-    holders = [agents[i % len(agents)] for i in range(len(names))]
-    if len(names) < len(agents):
-        holders = rng.sample(list(agents), len(names))
-    rng.shuffle(holders)
-    return [(agent, [name for name, holder in zip(names, holders, strict=True) if holder == agent]) for agent in agents]
 
 
 def unlike(
@@ -158,4 +150,5 @@ def unlike(
 
 
 def _answer(expression: Expression) -> Question:
-    return Question(kind="number", target=str(expression.value), solution=solution(expression.steps()))  # type: ignore[typeddict-item]
+    steps = expression.steps()
+    return Question(kind="number", target=str(steps[-1][3]), solution=solution(steps))  # type: ignore[typeddict-item]

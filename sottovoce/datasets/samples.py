@@ -11,7 +11,7 @@ import random
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError, nearest
@@ -20,11 +20,12 @@ from sottovoce.datasets.facts import BRIEFINGS, PAIRS, briefings, two_facts
 from sottovoce.datasets.steps import STEPS, steps
 from sottovoce.datasets.trained import HELD_OUT
 from sottovoce.environments import GAMES, SPLITS, STORED
-from sottovoce.environments.encyclopedia import LABELS, TYPES, Asked, Type, encyclopedia
-from sottovoce.environments.encyclopedia import questions as encyclopedia_questions
 from sottovoce.graphs import record_of
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.settings import Settings
+
+if TYPE_CHECKING:
+    from sottovoce.environments.encyclopedia import Asked, Type
 
 SAMPLES = (
     *("arithmetic", "arithmetic_cipher", "arithmetic_files", *CHAINS, "split", "facts", "work_facts"),
@@ -115,6 +116,8 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
 
 def about_the_world(type: Type | None, n: int, seed: int = 0) -> list[Question]:
     """Return the first `n` questions of a type, or of all types in turn, shuffled by the seed."""
+    from sottovoce.environments.encyclopedia import LABELS, encyclopedia  # late: most samples need none
+
     name = "world" if type is None else f"world/{type}"
     world, drawn = encyclopedia(), list[Question]()
     for i, template in enumerate(_order(type, seed)[:n]):
@@ -135,15 +138,21 @@ def about_the_world(type: Type | None, n: int, seed: int = 0) -> list[Question]:
 
 @cache
 def _order(type: Type | None, seed: int) -> list[Asked]:
+    from sottovoce.environments import encyclopedia
+
     if type is None:
-        return [asked for row in zip(*(_order(each, seed) for each in TYPES), strict=False) for asked in row]
-    found = list(encyclopedia_questions(type))
+        return [
+            asked for row in zip(*(_order(each, seed) for each in encyclopedia.TYPES), strict=False) for asked in row
+        ]
+    found = list(encyclopedia.questions(type))
     random.Random(f"world/{type}/{seed}").shuffle(found)
     return found
 
 
 def passages(template: Asked) -> list[Passage]:
     """Return the gold articles and others of their kinds, shuffled; equal questions get equal articles."""
+    from sottovoce.environments.encyclopedia import encyclopedia
+
     world, rng = encyclopedia(), random.Random(template.text)
     gold = [world.by_title[title] for title in dict.fromkeys(title for title, _ in template.gold)]
     kinds = {article.kind for article in gold}

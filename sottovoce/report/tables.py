@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -13,8 +13,10 @@ from rich.segment import Segment
 from rich.table import Table as Drawing
 from rich.text import Text
 
-from sottovoce.analysis.statistics import Share
 from sottovoce.core.text import ERRORS, figure, harmless
+
+if TYPE_CHECKING:
+    from sottovoce.analysis.statistics import Share
 
 HANGING = re.compile(r"(?:- | *\S.* {2,})?")
 """The bullet of an item, or the columns of a line before its last one."""
