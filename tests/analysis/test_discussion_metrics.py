@@ -113,9 +113,7 @@ def test_rounds_agents_and_models_are_told_apart(tmp_path: Path) -> None:
 def test_each_line_has_its_denominator_and_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = task({"agent_1": [RIGHT, WRONG], "agent_2": [WRONG, WRONG]}, ASKED)
     run_one(made, PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
-
     show_measures([str(tmp_path / "run")], "agent")
-
     out = capsys.readouterr().out
     assert out.startswith("`run`: 1 question\n\n| measure | of | happened | n | share | 95 % |\n")
     assert "| accuracy | agent_1 | 1 | 2 | 50.0% | " in out

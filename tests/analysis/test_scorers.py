@@ -109,7 +109,6 @@ def test_rouge_l_compares_a_whole_reply_with_a_printed_solution(
     asked: Question = {"question": "How many?", "kind": "text", "printed_target": "7 less 2 leaves 5.", "id": "it"}
     replies = "From 7, 2 leaves... four. Answer: four", "5 figs: 7 less two. Answer: 5"
     values = scores(tmp_path, *replies, asked=asked)
-
     assert values == {"ROUGE-L recall": pytest.approx((3 / 5 + 3 / 5) / 2)}
     run = load_run(tmp_path / "run")
     assert [*observed("ROUGE-L recall", "one", {"one": run})] == [("it", values["ROUGE-L recall"])]

@@ -220,11 +220,9 @@ def test_an_example_is_shown_as_agents_read_it_with_its_target(tmp_path: Path) -
 
 def test_the_command_lists_data_sets_and_shows_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = {**GSM8K, "answer": "so\n#### 1,200"}
-
     shown = f"gsm8k:{file(tmp_path, row)}"
     codes = [main(["data", *arguments]) for arguments in (["list"], ["show", shown], ["show", "rows"])]
     out, err = capsys.readouterr()
-
     assert codes == [0, 0, 2]
     assert all(f"\n{name} " in f"\n{out}" for name in DATASETS)
     assert "\n1 row, sha256 " in out

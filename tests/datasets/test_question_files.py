@@ -327,9 +327,7 @@ def test_three_rows_of_a_long_file_cost_what_three_rows_cost(tmp_path: Path, nam
     start = {"q.jsonl": "", "q.csv": "question\n"}[name]
     broken = "\n{" * 9  # what would be refused if it were read
     (tmp_path / name).write_text(start + "".join(row.format(i) for i in range(900)) + broken)
-
     read = read_file(tmp_path / name, enough=Enough(rows=3))
-
     assert read.take(limit=3).taken == f"3 rows of {name}"
     assert [each["question"] for each in read.questions] == ["0 + 1?", "1 + 1?", "2 + 1?"]
     assert read.digest == read_file(tmp_path / name, enough=Enough(rows=3)).digest

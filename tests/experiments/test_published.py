@@ -198,9 +198,7 @@ def test_where_gives_settings_to_some_rows_at_some_points() -> None:
         {"rows": "two", "points": "*.split", "rounds": 3},
         {"rows": ["tw*"], "points": ["a.*"], "temperature": 0.5},
     ]
-
     rows = Experiment.model_validate({**GIVEN, "points": points, "where": where}).rows
-
     assert {name: row.settings.model_dump()["rounds"] for name, row in rows.items() if row.name == "two"} == {
         "two.a.facts": 2, "two.a.split": 3, "two.b.facts": 2, "two.b.split": 3,
     }  # fmt: skip
@@ -257,9 +255,7 @@ def test_each_figure_is_compared_in_its_own_unit(runs: dict[str, Run]) -> None:
 def test_answers_in_a_round_agreement_tokens_and_gains_are_metrics(runs: dict[str, Run]) -> None:
     metrics = {**PUBLISHED["metrics"], "gain": "score over alone"}
     figures = {"a.sums": {"two": {"first": 1, "agreement": 1, "gain": 3}}}
-
     ours = {metric: line.ours for (row, metric), line in lines_of(runs, metrics=metrics, figures=figures).items()}
-
     targets = [record.question["target"] for record in runs["two.a.sums"].records.values()]
     assert ours["agreement"] is not None and ours["agreement"].value == 0
     assert ours["first"] is not None and ours["first"].value == targets.count("7") / 2

@@ -128,7 +128,6 @@ def test_it_is_spoken_in_words_and_greedily_whatever_the_reply_was_spoken_by(
 ) -> None:
     model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, max_tokens=2, temperature=1.0)
     reply, answer = board(held(built("single", model, guide="off"), kind="yes_no"))
-
     assert reply.payload and answer.payload and (answer.asked, answer.begun) == ("answer", ANSWER_PREFILL)
     assert [reply.payload.protocol, answer.payload.protocol] == [protocol, "nl"]
     first, second = model.requests

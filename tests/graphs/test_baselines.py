@@ -10,7 +10,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs import scheme
-from tests.graphs.support import KEYS, QUESTION, Graph, board
+from tests.graphs.support import KEYS, QUESTION, Graph
 
 PRIVATE = {"agent_1": ["Mia has 3.", "Tom has 5."], "agent_2": ["Tom has 5.", "Ann has 7."]}
 
@@ -51,12 +51,6 @@ def test_single_may_read_what_one_agent_of_information_asymmetry_is_dealt(part: 
 def test_a_part_that_there_is_not_is_refused() -> None:
     with pytest.raises(UsageError, match="part is 3; expected 1 to 2, the number of parts"):
         baseline("single", said(), part=3)
-
-
-def test_single_answers_once_and_its_answer_is_the_decision() -> None:
-    state = baseline("single", said("7")).invoke({**QUESTION, "target": "7"}, output_keys=KEYS)
-    assert [(message.agent, message.round, message.act) for message in board(state)] == [("agent_1", 0, "answer")]
-    assert (state["decision"]["answer"], state["decision"]["score"]) == ("7", 1.0)
 
 
 def test_single_asks_what_a_debater_is_asked_first() -> None:

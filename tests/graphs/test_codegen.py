@@ -19,7 +19,7 @@ from sottovoce.graphs.codegen import CODERS, JUDGES, CodeGen, create_codegen
 from sottovoce.models import Rows
 from sottovoce.nodes.watch import Intervention
 from tests.graphs.coding import ScriptedRunner, Verdict, block, reviews
-from tests.graphs.support import Recording, board, calls, lonely_loaded
+from tests.graphs.support import Once, Recording, board, calls, lonely_loaded
 
 KEYS = ["board", "decision", "votes", "reviews", "ranked", "errors", "passed", "notes", "epochs", "round", "settings"]
 PROBLEM = 'def add(a, b):\n    """The sum of a and b."""\n'
@@ -307,29 +307,17 @@ def test_programs_run_in_the_sandbox_that_was_named() -> None:
 # State
 
 
-class Once:
-    """Takes the round back at the first look at a coder, or never."""
-
-    def __init__(self, agent: str, round: int) -> None:
-        self.agent, self.round, self.seen = agent, round, list[tuple[str, int]]()
-
-    def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
-        self.seen.append((messages[-1].agent, messages[-1].round))
-        first = self.seen.count((self.agent, self.round)) == 1
-        return Intervention("reset", "it wavers") if first and self.seen[-1] == (self.agent, self.round) else None
-
-
 def test_coders_are_watched_from_the_second_round_on_and_judges_never() -> None:
-    watch = Once("nobody", 0)
-    state, _, _ = run(watch=watch)
-    assert sorted(watch.seen) == sorted((name, round) for name in CODERS for round in (1, 2))
+    seen = []
+    state, _, _ = run(watch=lambda run, state, messages: seen.append((messages[-1].agent, messages[-1].round)))
+    assert sorted(seen) == sorted((name, round) for name in CODERS for round in (1, 2))
     assert state == run()[0]
 
 
 def test_a_reset_renews_feedback_and_tests_and_has_all_coders_write_again() -> None:
     fresh = ["assert add(5, 5) == 10", "assert add(0, 0) == 0", "assert add(7, 7) == 14"]
     replies = {**coders(), **JUDGED, "Tester": fresh, "Ranker": ["[1, 2]", "[3, 4]", "[1, 2]"]}
-    state, model, runner = run(replies, watch=Once("Programmer", 1))
+    state, model, runner = run(replies, watch=Once("reset", "Programmer", 1))
     assert len(model.calls) == 18 + 7 and state["epochs"] == [[1, 0]]
     again = [each for each in board(state) if each.epoch == 1 and each.round == 1]
     assert {each.agent for each in again} == {*CODERS, *JUDGES}

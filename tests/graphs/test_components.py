@@ -93,17 +93,12 @@ def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without
 
 
 @each_row("name", [name for name in NAMES if scheme(name).settings.discusses])
-def test_the_question_may_be_worded_for_one_agent(name: str) -> None:
+def test_the_question_may_be_worded_for_one_agent_and_another_given_a_view_to_start_from(name: str) -> None:
     first, second = scheme(name).settings().speakers()[:2]
-    prompts = first_prompts(name, {"wordings": {first: "Work out 14 + 3 * 5 - 7."}})
+    views = {second: "The answer is 21."}
+    prompts = first_prompts(name, {"wordings": {first: "Work out 14 + 3 * 5 - 7."}, "starting_views": views})
     assert "Work out 14 + 3 * 5 - 7." in prompts[first] and QUESTION["question"] not in prompts[first]
     assert QUESTION["question"] in prompts[second] and "Work out" not in prompts[second]
-
-
-@each_row("name", [name for name in NAMES if scheme(name).settings.discusses])
-def test_an_agent_may_be_given_a_view_to_start_from(name: str) -> None:
-    first, second = scheme(name).settings().speakers()[:2]
-    prompts = first_prompts(name, {"starting_views": {second: "The answer is 21."}})
     assert "The view you start from: The answer is 21." in prompts[second]
     assert "view you start from" not in prompts[first]
 

@@ -195,42 +195,28 @@ def heats(state: Any) -> list[float]:
     return [message.stats["temperature"] for message in replies(state)]
 
 
-def test_cipher_starts_cautiously_where_the_model_names_no_temperature_and_says_so_once(
-    unnamed: str, store: PayloadStore
-) -> None:
-    state = held(debating(protocol="cipher", model=[unnamed], rounds=1, max_tokens=3, store=store))
-    assert heats(state) == [0.15, 0.3]
-    assert state["notes"] == [
-        f"{unnamed} names no temperature: cipher starts from 0.3, a cautious choice; "
-        f"`sottovoce models doctor {unnamed}` finds the highest at which it can be read"
-    ]
-
-
 @pytest.mark.parametrize(
-    ("settings", "found"),
+    ("settings", "found", "note"),
     [
-        ({"protocol": "cipher", "temperature": [0.9, 0.2]}, [0.9, 0.2]),
-        ({"protocol": "cipher", "compat": "reference"}, [0.5, 1.0]),
-        ({"protocol": "nl", "compat": "reference"}, [1.0, 1.0]),
+        ({}, [0.7, 0.7], "nl starts from 0.7, the usual temperature of chat models; set another temperature"),
+        (
+            {"protocol": "cipher"},
+            [0.15, 0.3],
+            "cipher starts from 0.3, a cautious choice; `sottovoce models doctor MODEL` finds the highest at which it "
+            "can be read",
+        ),
+        ({"protocol": "cipher", "temperature": [0.9, 0.2]}, [0.9, 0.2], ""),  # what was set is left alone,
+        ({"protocol": "cipher", "compat": "reference"}, [0.5, 1.0], ""),  # and the published code
+        ({"compat": "reference"}, [1.0, 1.0], ""),
     ],
 )
-def test_what_was_set_and_the_published_code_are_left_alone(
-    settings: dict[str, Any], found: list[float], unnamed: str, store: PayloadStore
+def test_where_the_model_names_no_temperature_one_is_chosen_and_the_run_says_so_once(
+    settings: dict[str, Any], found: list[float], note: str, unnamed: str, store: PayloadStore
 ) -> None:
     state = held(debating(model=[unnamed], rounds=1, max_tokens=3, store=store, **settings))
     assert heats(state) == found
-    assert state["notes"] == []
-
-
-def test_tokens_are_drawn_at_the_usual_temperature_where_the_model_names_none_and_the_run_says_so(
-    unnamed: str, store: PayloadStore
-) -> None:
-    state = held(debating(model=[unnamed], rounds=1, max_tokens=3, store=store))
-    assert heats(state) == [0.7, 0.7]
-    assert state["notes"] == [
-        f"{unnamed} names no temperature: nl starts from 0.7, the usual temperature of chat models; "
-        "set another temperature"
-    ]
+    named = f"{unnamed} names no temperature: {note.replace('MODEL', unnamed)}"
+    assert state["notes"] == ([named] if note else [])
 
 
 def test_a_model_of_the_catalogue_draws_as_its_makers_recommend_and_the_run_says_so(store: PayloadStore) -> None:

@@ -200,17 +200,13 @@ def test_the_talk_is_heard_as_it_grows_and_its_labels_are_not() -> None:
 # Under the protocols
 
 
-def small(protocol: str, store: PayloadStore) -> tuple[Any, Recording]:
-    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=60)
-    chosen = GovSim(agents=2, start=30, months=1, utterances=2)
-    return create_govsim(chosen, models=model).compile().invoke(asked_for(chosen), output_keys=KEYS), model
-
-
 @pytest.mark.parametrize("protocol", some(["nl", "cipher", "sde"], "cipher"))
 def test_utterances_alone_are_heard_under_their_words_and_every_form_is_kept(
     protocol: str, store: PayloadStore
 ) -> None:
-    state, model = small(protocol, store)
+    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, max_tokens=60)
+    chosen = GovSim(agents=2, start=30, months=1, utterances=2)
+    state: Any = create_govsim(chosen, models=model).compile().invoke(asked_for(chosen), output_keys=KEYS)
     said = {act: [message for message in board(state) if message.act == act] for act in SAID}
     assert {act: {each.payload.protocol for each in messages} for act, messages in said.items()} == {  # type: ignore[union-attr]
         act: {protocol if act == "talk" else "nl"} for act in SAID
@@ -219,6 +215,9 @@ def test_utterances_alone_are_heard_under_their_words_and_every_form_is_kept(
     assert not any(request.edits for request in wishes) and bool(last.edits) == (protocol == "sde")
     assert any(isinstance(piece, Rows) for piece in last.prompt) == (protocol == "cipher")
     assert not any(isinstance(piece, Rows) for request in wishes for piece in request.prompt)
+    drawn = {act: {each.stats["temperature"] for each in messages} for act, messages in said.items()}
+    assert (drawn.pop("talk") == {0.0}) == (protocol != "cipher")  # the others were drawn at cipher's own, 1
+    assert all(temperatures == {0.0} for temperatures in drawn.values())
     forms = {
         "wish": r".*Answer: ([12]?\d|30) tons",
         "limit": r".*Answer: (N/A|([12]?\d|30) tons)",
@@ -226,15 +225,6 @@ def test_utterances_alone_are_heard_under_their_words_and_every_form_is_kept(
     }
     for act, pattern in forms.items():
         assert all(re.fullmatch(pattern, message.full_text, re.S) for message in said[act])
-
-
-def test_what_is_said_in_words_is_drawn_at_the_scheme_s_temperature_under_every_protocol(store: PayloadStore) -> None:
-    """Under cipher it was drawn at the model's own, 1."""
-    model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, max_tokens=60)
-    chosen = GovSim(agents=2, start=30, months=1, utterances=1)
-    state: Any = create_govsim(chosen, models=model).compile().invoke(asked_for(chosen), output_keys=KEYS)
-    drawn = {message.act: message.stats["temperature"] for message in board(state) if message.source == "model"}
-    assert drawn.pop("talk") > 0 and set(drawn.values()) == {0.0}
 
 
 def test_without_steps_a_wish_is_a_number_alone() -> None:

@@ -201,15 +201,16 @@ def test_an_answer_is_kept_to_its_kind() -> None:
 # What the protocol carries
 
 
-@pytest.mark.parametrize(("carry", "carried"), [("latest", [False, False, True]), ("all", [True, True, True])])
-def test_the_latest_step_goes_by_the_protocol_or_all_do(carry: Any, carried: list[bool], store: PayloadStore) -> None:
+def test_the_latest_step_goes_by_the_protocol_or_all_do(store: PayloadStore) -> None:
     asked: Any = {**ASKED, "documents": DOCUMENTS}
     model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0)
     steps = steps_of(run(model, asked, steps=3, step_tokens=40, seed=NEVER_FINISHES, temperature=[1.0]))
-    turns = step_turns(PromptBuilder(Prompts(), asked, None), ReAct(carry=carry), steps)
-    parts = [part for part in turns[-1].parts if isinstance(part, MessageRef) and part.message.act == "step"]
-    assert [part.message.latent is not None for part in parts] == carried
-    assert [part.latest for part in parts] == [False, False, True]
+    cases: list[tuple[Any, list[bool]]] = [("latest", [False, False, True]), ("all", [True, True, True])]
+    for carry, carried in cases:
+        turns = step_turns(PromptBuilder(Prompts(), asked, None), ReAct(carry=carry), steps)
+        parts = [part for part in turns[-1].parts if isinstance(part, MessageRef) and part.message.act == "step"]
+        assert [part.message.latent is not None for part in parts] == carried
+        assert [part.latest for part in parts] == [False, False, True]
 
 
 def test_of_a_step_of_two_calls_thought_and_action_are_heard_each_from_its_own() -> None:

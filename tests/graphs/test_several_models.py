@@ -109,6 +109,7 @@ def test_a_discussion_runs_on_a_model_that_accelerate_spreads(
     assert texts(held(debating(spread, store=store, rounds=2))) == texts(held(debating(whole, store=store, rounds=2)))
 
 
+@pytest.mark.slow
 def test_a_spread_copy_of_a_model_hears_the_states_of_a_whole_one(models: dict[str, str], store: PayloadStore) -> None:
     places: list[Any] = ["cpu", {"": "disk"}]
     given = {

@@ -36,7 +36,6 @@ async def test_an_edit_between_the_replies_of_a_step_is_refused_with_the_ways_th
     with pytest.raises(RequestError, match=replied):
         await graph.aupdate_state(before.config, {"board": [WRITTEN]}, as_node=as_node)
     assert graph.get_state(THREAD) == before
-
     edits = [StateUpdate({"board": [{**WRITTEN, "agent": f"agent_{n}"}]}, f"agent_{n}") for n in (1, 2, 3)]
     forked = graph.bulk_update_state(THREAD, [edits])
     assert graph.invoke(None, forked)["decision"]["why"] == "3 of 3 say 21"

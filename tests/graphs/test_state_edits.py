@@ -231,9 +231,7 @@ def test_an_edit_of_a_reply_or_of_its_answer_turn_is_what_counts(edited: int) ->
     graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, THREAD, interrupt_after=["agent_1", "agent_2"])
     said = [each.to_dict() for each in board(graph.get_state(THREAD).values) if each.agent == "agent_1"]
     edit = {**said[edited], "attempt": said[-1]["attempt"] + 1, "text": "The answer is 22."}
-
     graph.update_state(THREAD, {"board": [edit]}, as_node="agent_1")
-
     assert graph.invoke(None, THREAD)["decision"]["why"] == "2 of 2 say 22"
 
 

@@ -113,12 +113,10 @@ async def test_in_the_middle_of_a_discussion_another_question_and_an_odd_edit_le
     thread = (await client.threads.create())["thread_id"]
     await client.runs.wait(thread, assistant, input=QUESTION)
     before = await client.threads.get_state(thread)
-
     with pytest.raises(Exception, match="this thread has a discussion that is not over"):
         await client.runs.wait(thread, assistant, input={"question": "What is 1 + 1?"})
     with pytest.raises(BadRequestError) as refused:
         await client.threads.update_state(thread, {"bord": []}, as_node="next_round")
-
     assert "unknown key of the state: 'bord'; did you mean 'board'?" in str(refused.value)
     assert await client.threads.get_state(thread) == before
 

@@ -97,7 +97,6 @@ def test_the_next_question_of_a_thread_is_discussed_as_in_a_thread_of_its_own(st
     graph.update_state(THREAD, {"interventions": [handed], "pending": {"agent_1": {}}}, as_node="decide")
     graph.invoke(NEXT, THREAD)
     graph.invoke(NEXT, OTHER)
-
     assert kept(graph, THREAD) == kept(graph, OTHER)
     assert first in [snapshot.values for snapshot in graph.get_state_history(THREAD)]
 
