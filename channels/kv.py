@@ -255,7 +255,7 @@ class Thoughts(KV):
         if options.realign and not options.latent_steps:
             raise UsageError("realign maps the states of latent steps, and latent_steps is 0; drop one of them")
         if options.keep == "thoughts" and options.carry == "prompt":
-            raise UsageError("carry is prompt, but keep thoughts hands over nothing but thoughts; drop one of them")
+            raise UsageError("carry is prompt, but keep is thoughts, so the prompt is dropped; leave out one of them")
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         """Require the same as kv, and output embeddings that can be realigned if realignment is on."""

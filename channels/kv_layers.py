@@ -80,7 +80,7 @@ def check_meeting(layers: Sequence[int], speaker: LoadedModel, hearer: LoadedMod
     if max(sizes) > sizes[0] or not met[0]:
         raise ProtocolError(
             f"with {speaker.layers} layers of {speaker.name!r} and {hearer.layers} of {hearer.name!r}, KVComm's "
-            "published code gives a later layer more positions than the first, or the first none, and fails",
+            "published code fails: a later layer gets more positions than the first, or the first gets none",
             "use compat paper, or models of equal depth",
         )
 

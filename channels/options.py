@@ -104,12 +104,12 @@ class ProtocolOptions(Checked):
     def _shuffled_from_a_run(self) -> Self:
         if self.probe in FROM_A_RUN and not self.probe_from:
             raise UsageError(
-                f"probe {self.probe!r} takes the messages of another run, and none was named; add `probe_from=` with a "
+                f"probe {self.probe!r} needs messages of another run, but no run was named; add `probe_from=` with a "
                 "finished run of the same scheme, protocol and model"
             )
         if self.probe_from and self.probe not in FROM_A_RUN:
             raise UsageError(
-                f"probe_from is {self.probe_from!r}, and probe {self.probe!r} takes nothing from another run; drop it, "
+                f"probe_from is {self.probe_from!r}, but probe {self.probe!r} does not use another run; drop it, "
                 f"or use `probe='{FROM_A_RUN[0]}'` or `probe='{FROM_A_RUN[1]}'`"
             )
         return self

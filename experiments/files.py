@@ -168,7 +168,7 @@ def check_data(experiment: Experiment, names: Collection[str]) -> None:
     here = " ".join(f"--rows {shlex.quote(f'*.{point}')}" for point in chosen if point not in missing)
     first, rest = str(next(iter(missing.values()))), f", or run the rows whose data are here: {here}" if here else ""
     lacking = f"{len(missing)} of {len(chosen)} points have no data here, the first is {first!r}"
-    raise UsageError(f"{lacking}; put it there, or give its folder as --data{rest}")
+    raise UsageError(f"{lacking}; put it there, or name its folder with --data{rest}")
 
 
 def check_file(experiment: Experiment, folder: Path) -> None:
@@ -176,7 +176,7 @@ def check_file(experiment: Experiment, folder: Path) -> None:
     saved = read_yaml(folder / EXPERIMENT, KIND, EXAMPLE) if (folder / EXPERIMENT).exists() else {}
     old, new = saved.get("file"), experiment.file
     if isinstance(old, str) and new and old != new and os.path.exists(old):
-        raise UsageError(f"{str(folder)!r} is the folder of {old!r}, and not of {new!r}; give another: --save FOLDER")
+        raise UsageError(f"{str(folder)!r} belongs to {old!r}, not to {new!r}; choose another with --save FOLDER")
 
 
 def save(content: Content, folder: Path, points: Collection[str] = ()) -> None:

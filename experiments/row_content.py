@@ -127,7 +127,7 @@ def _runs(
     if not isinstance(content, Mapping):
         raise UsageError(f"row {name!r} is {content!r}; expected a scheme with settings, such as {{scheme: debate}}")
     if "points" in content and not points:
-        raise UsageError(f"row {name!r} names points, and the experiment has none; drop them, or give it 'points'")
+        raise UsageError(f"row {name!r} names points, but the experiment has no points; drop them, or add 'points'")
     own = {plain(key): value for key, value in content.items()}
     for label in choose(f"point of row {name!r}", own.get("points") or [], points) if points else [""]:
         at = dict(own)
@@ -156,7 +156,7 @@ def _row(name: str, content: Content, common: Content) -> Content:
         _check_names(own, [*kind.model_fields, *ROW_KEYS[1:]], "setting", "a row has no seed of its own")
         settings = kind.model_validate(named({**shared, **own}, kind.model_fields))
         if "intervention" in own and not settings.watch:
-            raise UsageError("'intervention' needs a monitor that triggers, and there is none; add 'watch', or drop it")
+            raise UsageError("'intervention' needs a monitor, but no monitor is set; add 'watch', or drop it")
         others = {key: content[key] for key in ("documents", "matched") if content.get(key) is not None}
         if "matched" in others and scheme_name != "self_consistency":
             raise UsageError(

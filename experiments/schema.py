@@ -246,7 +246,7 @@ class Experiment(Keyed):
             if name is not None and name not in names:
                 raise UsageError(nearest(f"row in {key!r}", name, names))
         if self.floor is not None and not self.points:
-            raise UsageError("'floor' is compared at each point, and there are no points; drop it")
+            raise UsageError("'floor' is compared at each point, but the experiment has no points; drop it")
         if (published := self.published) is not None:
             choose("point in 'figures'", [*published.figures], self.points)
             choose("row in 'best_of'", [row for best in published.best_of.values() for row in best], names)

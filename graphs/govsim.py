@@ -328,7 +328,7 @@ def _talk(state: Fishery, builder: PromptBuilder) -> tuple[Part, ...]:
 def _harvest_before(state: Fishery, round: int) -> fishery.Month:
     harvests = state["world"]["harvests"]
     if not 0 < round <= len(harvests):
-        raise UsageError(f"round {round} follows harvest {round}, but there are {len(harvests)}: edit both, or none")
+        raise UsageError(f"round {round} follows harvest {round}, but there are {len(harvests)}: edit both or neither")
     return harvests[round - 1]
 
 

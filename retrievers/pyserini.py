@@ -95,7 +95,7 @@ def _pyserini() -> None:
             del os.environ["OPENAI_API_KEY"]
     except Exception as error:  # several classes, including Exception itself
         raise UsageError(
-            f"Lucene needs Java 21 or newer, and that of JAVA_HOME {os.environ.get('JAVA_HOME', '')!r} cannot be used "
+            f"Lucene needs Java 21 or newer, but that of JAVA_HOME {os.environ.get('JAVA_HOME', '')!r} cannot be used "
             f"({_message(error)}): {INSTALL} brings one, which is used if JAVA_HOME is not set"
         ) from error
 

@@ -149,7 +149,7 @@ class LangChainRetriever(PassageRetriever):
             return {"k": k}
         own = self.retriever.search_kwargs.get("filter") or {}
         if not isinstance(own, dict):
-            raise UsageError(f"retriever {self.source!r} has a filter of its own, {own!r}; expected a mapping or none")
+            raise UsageError(f"retriever {self.source!r} has the filter {own!r}; expected a mapping or no filter")
         joined = {**filter, **own}
         if isinstance(self.retriever.vectorstore, InMemoryVectorStore):  # it needs a function; most others a mapping
             return {"k": k, "filter": lambda document: _passage(document).passes(joined)}

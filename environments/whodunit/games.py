@@ -122,7 +122,7 @@ class Game(Checked):
         if self.culprit >= count:
             raise UsageError(f"a game's culprit is {self.culprit}; expected 0 to {count - 1}")
         if not names or any(set(suspect) != names for suspect in self.suspects):
-            raise UsageError("a game's suspects have different attributes, or none; expected the same for all")
+            raise UsageError("a game's suspects have no attributes, or not all the same ones; expected equal ones")
         if len({tuple(sorted(suspect.items())) for suspect in self.suspects}) < count:
             raise UsageError("a game has two equal suspects; expected each to differ from all others")
         facts = [fact for own in (self.agents or {}).values() for fact in own]

@@ -120,7 +120,7 @@ class Engine:
             raise ContextOverflow(f"{found} the model reads {limit}; {remedy}")
         if scaling is not None and need > scaling:
             raise ContextOverflow(
-                f"{found} past {scaling} this model (longrope) reads a whole batch differently, "
+                f"{found} this model (longrope) reads a whole batch differently beyond {scaling}, "
                 f"so a reply would depend on the other requests; {remedy}"
             )
         _check_values(request)

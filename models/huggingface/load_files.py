@@ -271,7 +271,7 @@ def check_files(name: str, folder: Path, config: PreTrainedConfig) -> None:
     for key in tensors:
         if key.endswith(".biases") and f"{key.removesuffix('biases')}scales" in tensors:
             raise ModelError(
-                f"model {name!r} has quantized weights of MLX, such as {key!r}; expected those of transformers: use "
+                f"model {name!r} has quantized weights of MLX, such as {key!r}; expected weights of transformers: use "
                 "the checkpoint that it was made from, or `mlx_lm.convert --dequantize`"
             )
     if (generation := folder / "generation_config.json").is_file():

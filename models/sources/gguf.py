@@ -36,6 +36,7 @@ from transformers import (
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import ModelError, first_line
 from sottovoce.core.files import models_folder
+from sottovoce.core.text import counted
 from sottovoce.core.validation import shown
 from sottovoce.models.huggingface.load_files import NUMBERED, quiet
 from sottovoce.models.sources.cache import (
@@ -212,8 +213,8 @@ def convert(file: Path, folder: Path) -> tuple[str, str]:
     model, report = loaded
     if missing := sorted(report["missing_keys"]):
         raise ModelError(
-            f"GGUF file {str(file)!r} lacks {len(missing)} of the weights of a {type(model).__name__}, "
-            f"{missing[0]!r} among them; fetch it again, and join the parts of a split file"
+            f"GGUF file {str(file)!r} lacks {counted(len(missing), 'weight')} of a {type(model).__name__}, "
+            f"such as {missing[0]!r}; fetch it again, and join the parts of a split file"
         )
     licence, rule = (
         str(field.contents()) if (field := reader.get_field(key)) else ""

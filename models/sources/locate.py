@@ -47,7 +47,7 @@ def locate(name: str | Path) -> str:
     if isinstance(name, str) and name in CATALOGUE:
         if not CATALOGUE[name].speaks:
             raise ModelError(
-                f"model {name!r} is {CATALOGUE[name].description}, which cannot speak; give a causal language model"
+                f"model {name!r} is {CATALOGUE[name].description}, which writes no text; give a causal language model"
             )
         return str(pulled(name))
     path = Path(name).expanduser()

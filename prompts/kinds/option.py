@@ -144,7 +144,7 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     check_list(choices, "options", may_repeat=target is not None and len(target) == 1 and target.isupper())
     places = [text for text in bare(choices) if text.isdigit() and int(text) <= len(choices)]
     if target in places and places != [str(place) for place in range(1, len(choices) + 1)]:
-        raise UsageError(f"target is {target!r}, which is a choice and may be the place of another; give its letter")
+        raise UsageError(f"target is {target!r}, a choice and also the number of another one; give its letter")
     if target is not None and canonical(target, choices) is None:
         last = string.ascii_uppercase[len(choices) - 1]
         raise UsageError(

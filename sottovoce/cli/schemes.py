@@ -58,7 +58,7 @@ def first_look(name: str, settings: Settings, options: QuestionOptions) -> tuple
         UsageError: the default model was not trained on the prompts, or an intervention is set and nothing is watched.
     """
     if "intervention" in settings.model_fields_set and not settings.watch:
-        raise UsageError("--intervention needs a monitor that triggers, and there is none; add --watch, or drop it")
+        raise UsageError("--intervention needs a monitor, but no monitor is set; add --watch, or drop it")
     check_trained(settings, typed())
     record, chosen = scheme_of(name), settings.model_fields_set
     if "model" in chosen or options.chosen or {*settings.names()} <= {*settings.human}:
@@ -110,7 +110,7 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
     settings, options, shows = first_look(scheme, settings, options)
     questions, origin = questions_of(options, settings)
     if len(questions) * max(len(options.seeds), 1) > 1:
-        raise UsageError("the stepper takes one discussion, and several were requested; give one question and one seed")
+        raise UsageError("the stepper runs one discussion, but several were requested; give one question and one seed")
     settings = settings.model_copy(update={"seed": options.seeds[0]}) if options.seeds else settings
     if shows:
         say(shows, error=True)

@@ -119,7 +119,7 @@ class Stops:
     def back(self) -> None:
         """Go back to the stop that this one came from."""
         if self.current.before is None:
-            raise UsageError("this is the first stop; there is none before it")
+            raise UsageError("this is the first stop; there is no earlier one")
         self.current = self.all[self.current.before]
 
     def fork(self, number: int) -> None:

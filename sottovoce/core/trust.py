@@ -195,7 +195,7 @@ class Trust(Checked):
     @model_validator(mode="after")
     def _of_a_sandbox(self) -> Self:
         if self.unsafe and self.sandbox is None:
-            raise UsageError("`unsafe=` belongs to a sandbox, and none was named; add `sandbox='isolated'`, or drop it")
+            raise UsageError("`unsafe=` needs a sandbox, but no sandbox is set; add `sandbox='isolated'`, or drop it")
         return self
 
     def lacking(self, settings: BaseModel, subject: str, folder: Path | None = None) -> str:

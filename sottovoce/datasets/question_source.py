@@ -202,12 +202,12 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
         passed = CHOOSING | (COMMON if options.questions else set())
         for name in sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True)):
             belongs = "one question; with --questions it is a column"
-            belongs = belongs if options.questions else "a question, and none was given; give one, or drop it"
+            belongs = belongs if options.questions else "a question, but no question was given; give one, or drop it"
             raise UsageError(f"--{name.replace('_', '-')} belongs to {belongs}")
     of_file = {name: f"--{name} chooses rows" for name in ("where", "shuffle", "skip")}
     for name, does in {"columns": "--column names columns", **of_file}.items():
         if name in options.model_fields_set and options.questions is None:
-            raise UsageError(f"{does} of a file, and none was given; give --questions FILE, or drop it")
+            raise UsageError(f"{does} of a file, but no file was given; give --questions FILE, or drop it")
     if options.limit is not None and options.question is not None:
         raise UsageError("--limit is for --questions and --sample, and one question was given; drop it")
     if options.seeds and "seed" in settings.model_fields_set:

@@ -62,7 +62,7 @@ def verify(run: Run, reruns: int = 3, seed: int = 0, trust: Trust = NO_TRUST) ->
 
 def nobody(request: JSON) -> str:
     """Refuse to reply for a human; discussions with a human's messages are left out."""
-    raise SottovoceError(f"a human is asked to reply for {request['agent']}, but in the run none did")
+    raise SottovoceError(f"a human is asked to reply for {request['agent']}, but no human replied in the run")
 
 
 def _rerun(run: Run, k: int, seed: int, verified: Verification, trust: Trust) -> None:

@@ -188,7 +188,7 @@ def test_part_of_a_message_under_another_s_rows_keeps_its_length(store: PayloadS
 def test_what_cannot_be_probed_is_refused_in_one_line(store: PayloadStore) -> None:
     with pytest.raises(UsageError, match="probe is 'noise', and protocol 'nl' carries only words; leave it out"):
         NL(probe="noise")
-    with pytest.raises(UsageError, match="probe 'shuffled' takes the messages of another run, and none was named"):
+    with pytest.raises(UsageError, match="probe 'shuffled' needs messages of another run, but no run was named"):
         Cipher(probe="shuffled")
     with pytest.raises(UsageError, match="found no donor for a message"):
         hear(under(SDE, "shuffled"), LOADED, store, MessageRef(said(SDE, store)))

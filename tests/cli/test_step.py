@@ -109,7 +109,7 @@ def test_a_failed_step_can_be_tried_again(monkeypatch: pytest.MonkeyPatch, capsy
     ("line", "told"),
     [
         ("edit agent_1 5", "no agent has said anything yet; continue with `next`"),
-        ("back", "this is the first stop; there is none before it"),
+        ("back", "this is the first stop; there is no earlier one"),
         ("fork 7", "fork is 7; the stops are 0 to 0"),
         ("fork " + "9" * 5000, "fork is '99999999999999999999'; expected a stop's number"),
         ("next\x1b[2J", "unknown command"),

@@ -154,7 +154,7 @@ def test_rows_are_skipped_and_mixed_as_the_papers_do_it(tmp_path: Path) -> None:
     assert origin.words == "5 of 50 rows of gsm8k (q.jsonl) shuffled by seed 233 behind the first 2"
     with pytest.raises(UsageError, match=r"`skip=` is 50, and gsm8k file .* has 50 such rows; skip fewer"):
         questions_of(QuestionOptions(questions=f"gsm8k:{path}", skip=50), Settings())
-    with pytest.raises(UsageError, match="--shuffle chooses rows of a file, and none was given"):
+    with pytest.raises(UsageError, match="--shuffle chooses rows of a file, but no file was given"):
         questions_of(QuestionOptions(shuffle=1), Settings())
 
 

@@ -94,7 +94,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
         (with_keys(against="alon"), "unknown row in 'against' 'alon'; did you mean 'alone'?"),
         (
             with_keys(rows={"a": {"scheme": "debate", "intervention": "again"}}),
-            "row 'a': 'intervention' needs a monitor that triggers, and there is none; add 'watch', or drop it",
+            "row 'a': 'intervention' needs a monitor, but no monitor is set; add 'watch', or drop it",
         ),
         (with_keys(rows={"a": {"rounds": 2}}), "row 'a': it has no scheme; choose from: "),
         (with_keys(rows={"a/b": {"scheme": "single"}}), "row 'a/b': the name is used for a folder"),
@@ -115,7 +115,7 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
         (with_keys(rows={"a": AS_PAIR}), "unknown row in 'matched' of 'a' 'pair'; choose from: a"),
         (with_keys(rows={"a": AS_PAIR, **ROWS}), "row 'a' is matched to 'pair', which is not before it; rows run in"),
         (with_keys(rows={**ROWS, "a": {**AS_PAIR, "scheme": "single"}}), "row 'a': single cannot be matched; write"),
-        (with_keys(floor="alone"), "'floor' is compared at each point, and there are no points"),
+        (with_keys(floor="alone"), "'floor' is compared at each point, but the experiment has no points"),
         ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
         ("- a", "contains list; expected lines like"),
         (
@@ -296,7 +296,7 @@ def test_a_folder_is_of_one_file_wherever_they_are_moved(tmp_path: Path) -> None
     run_experiment(read(first), RowRunner(kept, models=scripted()))
     before = (kept / "experiment.yaml").read_text()
 
-    wrong = "kept' is the folder of '.*a/table.yaml', and not of '.*b/table.yaml'; give another: --save FOLDER"
+    wrong = "kept' belongs to '.*a/table.yaml', not to '.*b/table.yaml'; choose another with --save FOLDER"
     with pytest.raises(UsageError, match=wrong):
         run_experiment(read(second, with_keys(rows={"more": {"scheme": "single"}})), RowRunner(kept, models=scripted()))
 

@@ -299,7 +299,7 @@ def test_a_round_without_its_harvest_is_refused() -> None:
     graph = create_govsim(GovSim(), models=ByRule(players={}, says={})).compile(InMemorySaver())
     graph.invoke(asked_for(GovSim()), thread, interrupt_after=["opening"])
     graph.update_state(thread, {"round": 2}, as_node="opening")
-    with pytest.raises(UsageError, match="round 3 follows harvest 3, but there are 0: edit both, or none"):
+    with pytest.raises(UsageError, match="round 3 follows harvest 3, but there are 0: edit both or neither"):
         graph.invoke(None, thread)
 
 

@@ -219,7 +219,7 @@ MANY = struct.pack("<I", 10**9)
         (lambda file: file.write_bytes(b""), "cannot be read by"),
         (
             lambda file: write_gguf(file, without="blk.1.attn_q.weight"),
-            "lacks 1 of the weights of a LlamaForCausalLM, 'model.layers.1.self_attn.q_proj.weight' among them",
+            "lacks 1 weight of a LlamaForCausalLM, such as 'model.layers.1.self_attn.q_proj.weight'",
         ),
         (lambda file: None, "there is no file "),
     ],

@@ -104,7 +104,7 @@ def test_an_encoder_is_pulled_with_its_data_alone_and_is_silent(index: Path, mon
 
     found = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
     assert found == {"config.json", "sub/config.json", "source.json", "SHA256SUMS"}
-    with pytest.raises(ModelError, match=r"'encoder' is a toy, which cannot speak; give a causal language model"):
+    with pytest.raises(ModelError, match=r"'encoder' is a toy, which writes no text; give a causal language model"):
         load("encoder")
 
 

@@ -31,7 +31,7 @@ RED_BLUE = ["red", "blue"]
         ),
         (
             {"kind": "option", "choices": ["1", "2", "4", "3"], "target": "2"},
-            "target is '2', which is a choice and may be the place of another; give its letter",
+            "target is '2', a choice and also the number of another one; give its letter",
         ),
         (
             {"kind": "label", "choices": RED_BLUE, "target": "green"},

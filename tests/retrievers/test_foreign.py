@@ -105,7 +105,7 @@ def test_a_filter_is_handed_to_a_store_and_applied_to_others_documents() -> None
     assert _metadata(own, {"title": "Ana Brook"}) == []  # a store's own filter holds too
     assert _metadata(own, {"year": 1850}) == []
     assert [about["year"] for about in _metadata(Deaf(Words()), {"year": 1821})] == [1821]
-    with pytest.raises(UsageError, match=r"has a filter of its own, .*; expected a mapping or none$"):
+    with pytest.raises(UsageError, match=r"has the filter .*; expected a mapping or no filter$"):
         _metadata(STORE.as_retriever(search_kwargs={"filter": lambda _: True}), {"year": 1850})
 
 

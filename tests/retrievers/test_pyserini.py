@@ -138,5 +138,5 @@ def test_a_java_that_cannot_be_started_is_told(tmp_path: Path) -> None:
     code = f"from sottovoce.core.errors import UsageError\ntry: {SEARCH}\nexcept UsageError as error: print(error)"
     done = ran(code, tmp_path, JAVA_HOME=str(tmp_path))
 
-    assert done.stdout.startswith("Lucene needs Java 21 or newer, and that of JAVA_HOME '") and "libjvm" in done.stdout
+    assert done.stdout.startswith("Lucene needs Java 21 or newer, but that of JAVA_HOME '") and "libjvm" in done.stdout
     assert "pip install 'sottovoce[pyserini]' brings one" in done.stdout and done.stdout.count("\n") == 1

@@ -259,5 +259,5 @@ def test_rows_and_verdicts_are_not_written_through_a_link(tmp_path: Path) -> Non
 
 
 def test_unsafe_is_of_a_sandbox() -> None:
-    with pytest.raises(UsageError, match="`unsafe=` belongs to a sandbox, and none was named"):
+    with pytest.raises(UsageError, match="`unsafe=` needs a sandbox, but no sandbox is set"):
         Trust(unsafe=True)
