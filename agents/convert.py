@@ -178,7 +178,7 @@ def to_langchain(message: Message, model: str, protocol: str) -> AIMessage:
 
 
 def from_langchain(reply: AIMessage, ask: Ask, markers: Own = None) -> Message:
-    """Return a LangChain reply to a request as a message for the board; `markers`: those of an unknown family."""
+    """Return a LangChain reply to a request as a message for the board; `markers` belong to an unknown family."""
     ref, begun, (tokens, absurd) = reply.additional_kwargs.get(PAYLOAD), words(ask.prefill), usage_of(reply)
     thoughts, text = map(encodable, said(reply, markers))
     spoken, ended = reply.additional_kwargs.get("thoughts_payload"), None if ref else until(text, ask.stop, begun)
@@ -204,7 +204,7 @@ def from_langchain(reply: AIMessage, ask: Ask, markers: Own = None) -> Message:
 
 
 class Ending(NamedTuple):
-    """Why a reply is not whole, and a note on it; both are empty if it is whole."""
+    """The reason why a reply is incomplete, and a note on it; both are empty for a complete reply."""
 
     why: Ended = ""
     note: str = ""

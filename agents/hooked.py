@@ -105,7 +105,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
         return self.model_dump(mode="json", include={*LocalModel.model_fields})
 
     def _get_llm_string(self, stop: list[str] | None = None, **kwargs: Any) -> str:
-        """Return the key of cached replies: all that they depend on, and the store of their payloads."""
+        """Return the key of cached replies: all values that affect a reply, and the store of its payloads."""
         loaded, chat = self.loaded, self.loaded.chat
         known = [
             self._identifying_params,

@@ -184,7 +184,7 @@ def _with_thoughts(generation: Any, own: Own) -> Any:  # Any: of a chat model or
 
 
 def _apart(message: AnyMessage, thoughts: str, text: str) -> AnyMessage:
-    """Return a message or a piece of one with this text, and with these thoughts behind those that it has."""
+    """Return a message or a piece of one with this text, and with these thoughts after its own."""
     more = message.additional_kwargs
     more = {**more, REASONING: f"{more.get(REASONING) or ''}{thoughts}"} if thoughts else more
     return message.model_copy(update={"content": text, "additional_kwargs": more})

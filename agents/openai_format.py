@@ -107,7 +107,7 @@ async def _on_async_reply(response: Any) -> None:
 
 
 def _bound(response: Any) -> None:
-    """Let a response count its body as it is read, before and after decompression, which may make much of little."""
+    """Bound a response's body while it is read, before and after decompression, since a small body may expand."""
     kind, counted = type(response), _counted(import_module(type(response).__module__.partition(".")[0]))
     stream = counted(response.stream, MOST_EMPTY)
     raw = kind(response.status_code, headers=response.headers, stream=stream, request=response.request)

@@ -48,7 +48,7 @@ def debating(loaded: LoadedModel, protocol: str = "nl", longest: int = TOKENS) -
 
 
 def questions(n: int) -> list[dict[str, str]]:
-    """Return questions that differ early, as those of a data set do."""
+    """Return questions that differ early, as in a data set."""
     return [{"question": f"What is {10 + i} + 3 * 5 - 7?"} for i in range(n)]
 
 

@@ -131,7 +131,7 @@ def decoding_loop(loaded: LoadedModel, case: Case, rows: int, steps: int, prompt
 
 
 def now(loaded: LoadedModel) -> float:
-    """Return the seconds of a clock: of this thread's CPU time, or on a GPU of all that it has done."""
+    """Return the seconds of a clock: this thread's CPU time, or on a GPU the time after it has finished its work."""
     if loaded.network.device.type == "cpu":
         return time.thread_time()
     torch.cuda.synchronize()

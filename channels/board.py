@@ -74,7 +74,7 @@ class Board(BaseChannel[list[Message], JSONValue, Wire]):
         return new
 
     def get(self) -> list[Message]:
-        """Return all messages by epoch, round, turn and agent; those of one agent in one turn as they arrived."""
+        """Return all messages by epoch, round, turn and agent, then in order of arrival."""
         return sorted(self._messages.values(), key=lambda message: (message.epoch, *message.time, message.order))
 
     def is_available(self) -> bool:

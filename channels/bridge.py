@@ -122,7 +122,7 @@ def read_rows(payload: Payload, mean_rows: torch.Tensor, places: Sequence[int], 
 
 
 def crossing(mean_rows: torch.Tensor, spans: Sequence[Span]) -> list[bool]:
-    """Return for each position True if its mean is read, False if its words are.
+    """Return for each position True if the reader gets its mean, False if it gets its words.
 
     Tokens that share a character are treated alike, since half a character is not text.
     """

@@ -1,4 +1,4 @@
-"""The protocols kv and thoughts: an agent hands over the keys and values of what it read, thought or wrote.
+"""The protocols kv and thoughts: an agent hands over the keys and values of its prompt, thoughts or words.
 
 kv (KVComm, arXiv 2510.03346): the sender reads its prompt; its keys and values are put before the receiver's prompt.
 The importance of a layer is the attention from one calibration question to the text before it, mixed with a Gaussian
@@ -96,7 +96,7 @@ class KV(Protocol):
 
     @property
     def silent(self) -> bool:
-        """True unless the words of a reply are all that is handed over."""
+        """True unless only the words of a reply are handed over."""
         return "prompt" in self.origins or self.thinks
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:

@@ -270,7 +270,7 @@ class PayloadStore:
         return data
 
     def write(self, sha256: str, data: bytes) -> None:
-        """Write a file, whole or not at all.
+        """Write a complete file, or nothing.
 
         Raises:
             PayloadError: the bytes do not match their digest, or the folder cannot be written to.

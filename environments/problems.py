@@ -105,7 +105,7 @@ def harness() -> str:
 
 
 def report(solution: str, tests: Iterable[str], run: Runner) -> Report:
-    """Run each test of a solution in a separate process, so that one that hangs does not affect the others.
+    """Run each test of a solution in a separate process, so that a hanging test does not affect the others.
 
     Raises:
         UsageError: the sandbox refused; this does not count as a failed test.

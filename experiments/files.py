@@ -235,5 +235,5 @@ def runs_in(folder: Path, names: Iterable[str] | None = None) -> dict[str, Run]:
 
 
 def ended(runs: Mapping[str, Run]) -> dict[str, Results]:
-    """Return the results of the runs in which a discussion ended."""
+    """Return the results of the runs with at least one ended discussion."""
     return {name: results for name, run in runs.items() if (results := run.results())}

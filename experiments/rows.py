@@ -205,7 +205,7 @@ def _saved_budget(row: Row, runs: Mapping[str, Run]) -> Budget | None:
 
 
 def match(row: Row, runs: Mapping[str, Run]) -> Row:
-    """Return a matched row with its budget and the number of samples that this makes; other rows as they are.
+    """Return a matched row with its budget and its number of samples; other rows are returned unchanged.
 
     Raises:
         UsageError: the cost of the other row, or of the pilot, is unknown or 0.
@@ -274,7 +274,7 @@ def _mean(name: str, costs: Sequence[float | None], by: Currency) -> float:
 
 
 def _sample_costs(record: DiscussionRecord, by: Currency) -> list[float | None]:
-    """Return the cost of each sample of a discussion, answer turns included; first the one that reused least."""
+    """Return the cost of each sample of a discussion, including answer turns; the sample that reused least is first."""
     by_agent = groupby(sorted(record.messages, key=lambda message: message.agent), lambda message: message.agent)
     samples = [[*messages] for _, messages in by_agent]
     samples.sort(key=lambda messages: messages[0].stats.get("tokens_reused", 0))

@@ -69,7 +69,7 @@ class RowRunner:
                 raise self._changed(row.name, f"was started with other {field}{difference}")
 
     def run(self, row: Row) -> Run:
-        """Return the run of a row, after running those of its discussions that are not over.
+        """Return the run of a row, after running its unfinished discussions.
 
         Raises:
             LimitReached: a limit was reached before or during the run.
@@ -123,7 +123,7 @@ class RowRunner:
         return f"row {unknown_cost(name, self.runs.get(name))}; run it again, before rows that are matched to it"
 
     def _opened(self, row: Row) -> Run:
-        """Start or resume a row's run, after checking its models against those of the other runs."""
+        """Start or resume a row's run, after comparing its models with the other runs' models."""
         head = new_manifest(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=self.models)
         head = head.model_copy(update={"budget": row.budget})
         used = chain.from_iterable(run.manifest.models.values() for run in self.runs.values())

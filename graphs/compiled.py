@@ -79,11 +79,11 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
                 yield as_json(chunk)
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-        """Return what LangGraph does, with a decision and messages that a notebook shows. Errors: see `stream`."""
+        """Return LangGraph's result, with a decision and messages that a notebook shows. Errors: see `stream`."""
         return _shown(super().invoke(input, config, **options))
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> Any:
-        """Return what `invoke` does."""
+        """Return the result of `invoke`."""
         return _shown(await super().ainvoke(input, config, **options))
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:

@@ -133,7 +133,7 @@ class GovSim(Settings):
         self.check_levers({**same, "newcomer": game.newcomer_after})
 
     def seated(self, stored: Mapping[str, JSONValue]) -> Game:
-        """Return a stored game with its agents replaced by those of the run, in order.
+        """Return a stored game with its agents replaced by the run's agents, in order.
 
         Raises:
             UsageError: it is not a game, or has another number of agents.
@@ -214,7 +214,7 @@ async def reflect(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Upda
 
 
 async def wish(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
-    """Ask for the tons that an agent wants, in private, and again if the reply states none."""
+    """Ask an agent in private for the tons that it wants; ask again if the reply does not state them."""
     builder, month, pool = agent.prompt_builder(state), state["world"]["month"], state["world"]["pool"]
     lake = builder.prompts.render("govsim/lake", month=month, pool=pool)
     form = words(builder.prompts.render("govsim/wish", pool=pool, steps=builder.steps))

@@ -102,7 +102,7 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
 
 
 async def talk(run: RunContext[IA], state: Discussion, agent: Agent) -> Update:
-    """Return one message: in the first round on the question alone, then on the others' messages before."""
+    """Return one message: in the first round on the question alone, then on the others' previous messages."""
     rounds = rounds_of(state, (TALK,))[:-1]
     own = [spoken[agent.name] for spoken in rounds]
     others = [others_of(run, state, spoken, agent) for spoken in rounds]

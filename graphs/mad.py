@@ -96,7 +96,7 @@ class Verdict:
 
 
 async def argue(run: RunContext[MAD], state: Discussion, agent: Agent) -> Update:
-    """Return one debater's statement, after those of earlier speakers of the round."""
+    """Return one debater's statement, after the earlier speakers of the round."""
     order, rounds = run.settings.speakers(), rounds_of(state, run.answers)
     turns = debater_turns(agent.prompt_builder(state), order, rounds, run.settings.disagreement)
     ask = Ask("revise" if state["round"] else "answer", turns)

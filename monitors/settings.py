@@ -26,7 +26,7 @@ Rank = Literal["best", "second", "worst", "random"]
 
 
 class Measure(Checked):
-    """How features are measured; a monitor can be used only on features measured like those it was fitted on."""
+    """The measurement of features; a monitor can only be used on features measured as in its training."""
 
     model_config = ConfigDict(title="Features")
 

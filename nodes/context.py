@@ -328,7 +328,7 @@ def _context_of(kind: type[Settings]) -> dict[str, AnyState]:
 
 
 def _check_same(settings: AnySettings, context: Mapping[str, AnyState]) -> None:
-    """Refuse a context with settings that differ from those that the discussion was opened with."""
+    """Refuse a context with other settings than the discussion was opened with."""
     wanted = type(settings).model_validate({**settings.model_dump(), **context})  # values as settings have them
     pairs = [(name, getattr(wanted, name), getattr(settings, name)) for name in context]
     differences = [f"{name} is {new!r}, and was {old!r}" for name, new, old in pairs if new != old]

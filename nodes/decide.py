@@ -125,7 +125,7 @@ def viewpoint_slots(
 
 
 def took(vote: Mapping[str, JSONValue]) -> str:
-    """Return the second request that it took to read a vote, for display; empty without one."""
+    """Return in words the second request that was needed to read a vote; empty without one."""
     return {"repair": "asked again", "answer": "asked for the answer"}.get(vote.get("asked", ""), "")
 
 

@@ -1,4 +1,4 @@
-"""How agents hear one another: by the protocol, as control messages, or as text while the agents agree.
+"""Hearing: agents hear one another by the protocol, as control messages, or as text while they agree.
 
 With escalation, a message is heard as its tokens alone, unless the votes of its round differ (an abstention differs
 from every answer), or the mean entropy of its tokens is above a threshold. Both are read from the state. So a resumed
@@ -186,7 +186,7 @@ def with_thoughts(run: RunContext[Any], agent: str, turns: tuple[Turn, ...]) -> 
 
 
 class Edge(NamedTuple):
-    """How one agent hears another."""
+    """The way in which one agent hears another."""
 
     note: str = ""
     """A remark for the run's notes; empty if the protocol is carried as in its paper."""

@@ -1,4 +1,4 @@
-"""Probes that replace payloads by those of a finished run's messages about other questions (docs/howto/probes.md).
+"""Probes that replace payloads by a finished run's payloads about other questions (docs/howto/probes.md).
 
 Under `shuffled` each question hears another question's messages of about the same length. Under `noise_cov` up to
 `SAMPLED` messages of a place are heard as one distribution. No choice depends on a payload's content. Donors are copied

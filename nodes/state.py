@@ -164,7 +164,7 @@ def outcome_of(state: type[Any], question: type[Any] = Question) -> type[Any]:
 
 
 def current_messages(state: Discussion) -> list[Message]:
-    """Return the messages of the current epoch and those of earlier ones that were not withdrawn.
+    """Return the messages of the current epoch, and messages of earlier ones that were not withdrawn.
 
     Only the last of several attempts is heard. Answer turns are read but not heard; hearers get the reply before.
     """
@@ -216,7 +216,7 @@ def rounds_of(state: Discussion, acts: Collection[str]) -> list[dict[str, Messag
         if message.act not in acts:
             continue
         if message.round >= len(rounds):
-            raise UsageError(f"on the board, {message.place} is later than the state, in round {state['round']}")
+            raise UsageError(f"the board has {message.place}, but the state is only in round {state['round']}")
         rounds[message.round][message.agent] = message
     return rounds
 

@@ -1,4 +1,4 @@
-"""A reply's own statements, as opposed to what it quotes, reports, attributes to others, supposes or denies.
+"""A reply's own statements, as opposed to text that it quotes, reports, attributes to others, supposes or denies.
 
 Sentences are not parsed. The words around a statement are searched for signs that it is another's, and a statement with
 such a sign is left out. This errs on the side of reading too little, because an agent is asked again if no answer is

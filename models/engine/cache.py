@@ -199,7 +199,7 @@ class PrefixCache:
 
 
 def chain(keys: abc.Sequence[bytes], size: int, before: abc.Sequence[bytes] = ()) -> list[bytes]:
-    """Return the digests of the whole blocks of `size` positions, each over the block and all that precedes it.
+    """Return the digests of the complete blocks of `size` positions, each over its block and everything before.
 
     `before` has the digests of the first blocks, if they are known.
     """

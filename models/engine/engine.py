@@ -134,7 +134,7 @@ class Engine:
         return grammar
 
     def run(self, request: Request) -> Reply:
-        """Run one request to its end. Errors: those of `submit`, and EngineError if the model fails on it."""
+        """Run one request to its end. Errors: see `submit`, and EngineError if the model fails on it."""
         return self.submit(request).result()
 
     def run_all(self, requests: abc.Sequence[Request]) -> list[Reply]:

@@ -45,7 +45,7 @@ class Draft:
 
 @dataclass(eq=False)
 class Lookup:
-    """The tokens that a sequence may say next: those that followed its last ones the last time."""
+    """Proposals for a sequence's next tokens: the tokens that followed its last ones the last time."""
 
     prompt: Sequence[Piece]
     """Read at the first proposal."""

@@ -64,7 +64,7 @@ class Pending:
             self.look_up()
 
     def look_up(self) -> None:
-        """Look up all that wait, and put their tokens in their places."""
+        """Look up all waiting means, and put their tokens in their places."""
         if not self._places:
             return
         rows, guesses = torch.cat(self._rows).split(MAX_PENDING), torch.cat(self._guesses).split(MAX_PENDING)

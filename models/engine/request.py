@@ -141,7 +141,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Feed:
-    """How the next input is made from the logits."""
+    """The way in which the next input is made from the logits."""
 
     kind: Literal["token", "mean"] = "token"
     """The drawn token, or the mean embedding of the distribution."""

@@ -129,7 +129,7 @@ class Runner:
         )
 
     def _check(self, batch: Batch, cache: KVCache) -> Reading:
-        """Return the last token of each sequence and those that are proposed behind it, with padding behind these."""
+        """Return the last token of each sequence and the proposed tokens after it, padded at the end."""
         sequences, n, device = batch.sequences, max(batch.num_tokens), self.network.device
         inputs = [[each.next_id, *draft.ids] for each, draft in zip(sequences, batch.drafts, strict=True)]
         read = [[*range(each.filled, each.filled + len(ids))] for each, ids in zip(sequences, inputs, strict=True)]

@@ -111,7 +111,7 @@ def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Seq
 
 
 class Draws:
-    """How tokens are drawn for the rows of a batch; prepared once, for many passes.
+    """The drawing of tokens for the rows of a batch; prepared once, for many passes.
 
     The order is temperature, top-k, top-p, as in Hugging Face; temperature 0 takes the argmax.
     """

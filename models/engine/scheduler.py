@@ -125,7 +125,7 @@ class Scheduler:
         return drafts if any(draft.ids for draft in drafts) else []
 
     def learn(self, batch: Batch, taken: abc.Sequence[int]) -> None:
-        """Note how many of the proposed tokens were those that were drawn."""
+        """Note how many of the proposed tokens were drawn."""
         counts = Counter(batch.owners[i] for i in taken)
         for i, (sequence, draft) in enumerate(zip(batch.sequences, batch.drafts, strict=True)):
             accepted = max(counts[i] - 1, 0)
@@ -243,7 +243,7 @@ class Scheduler:
         self._done(sequence, sequence.reply())
 
     def remember(self, sequence: Sequence, *, replied: bool) -> None:
-        """Cache its prompt for others, or with `replied` all that it read."""
+        """Cache its prompt for other sequences, or with `replied` everything it read."""
         if not self.caches.prefixes.budget or sequence.private:
             return
         keys = sequence.keys() if replied else sequence.prompt_keys

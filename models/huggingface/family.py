@@ -57,7 +57,7 @@ def cache_argument(model: PreTrainedModel) -> str:
 
 @dataclass(frozen=True)
 class Attention:
-    """How a model attends, as far as its masks are concerned."""
+    """The properties of a model's attention that matter for masks."""
 
     alone: bool
     """True for families that count positions from the mask (alibi): it has the columns in use, (b, columns), and cannot

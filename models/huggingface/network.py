@@ -107,7 +107,7 @@ class Network:
 
     @cached_property
     def rotary(self) -> Rotary:
-        """How positions turn the model's keys. Raises a ModelError if they do not, see `Rotary.of`."""
+        """The rotation of the model's keys by position. Raises a ModelError if there is none, see `Rotary.of`."""
         from sottovoce.models.huggingface.rotary import Rotary  # late: only keys that are handed over need it
 
         with self._lock, torch.inference_mode():

@@ -54,7 +54,7 @@ class TextStream:
     """Their number."""
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the whole text of ids that extend those of the call before, or are a prefix of them."""
+        """Return the whole text of ids; they extend the previous call's ids, or are a prefix of them."""
         if len(ids) < self._done:
             self._head, self._done = "", 0
         before, tail = self._head, self.detokenizer.text(ids[self._done :])

@@ -35,7 +35,7 @@ LOGGER = logging.getLogger(__name__)
 
 
 class Source(BaseModel):
-    """Where the weights of a folder came from."""
+    """The source of a folder's weights."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -128,7 +128,7 @@ def check_sizes(reader: GGUFReader) -> None:
         if not isinstance(said, int) or said > held:
             raise ValueError(f"{name} is {shown(said)}, but it has tensors of {held} layers; join the parts of a split")
     if (taken := sum(tensor.n_bytes for tensor in reader.tensors)) > reader.data.nbytes:
-        raise ValueError(f"its tensors take {taken:,} bytes, and the file has {reader.data.nbytes:,}")
+        raise ValueError(f"its tensors take {taken:,} bytes, but the file has {reader.data.nbytes:,}")
 
 
 def dequantized(data: NDArray[Any], kind: GGMLQuantizationType) -> NDArray[Any]:

@@ -128,7 +128,7 @@ def _of_wording(question: str, has_target: bool) -> str:
 
 
 def reading(message: Message, question: Mapping[str, Any]) -> Reading:  # Any: see is_open
-    """Read the answer that a reply to a question states, or that it consists of; one that was cut states nothing."""
+    """Read the answer that a reply states, or that is the whole reply; a reply that was cut has no answer."""
     return _read(message.whole_text, kind_of(question), tuple(question.get("choices") or ()))
 
 
@@ -203,7 +203,7 @@ def lettered(choices: list[str]) -> list[str]:
 
 @lru_cache(1024)  # a reply is parsed as soon as it comes, for the votes, and for the record
 def _read(text: str, name: str, choices: tuple[str, ...]) -> Reading:
-    """Return the answer of all own statements, but those that a later one corrects; without any, the bare answer."""
+    """Return the answer of a reply's own statements, except corrected ones; without any, the bare answer."""
     kind, text = KINDS[name], TOOL_CALL.sub("", text[-LONGEST:])
     found = read_json(text, ("answer",), may_be_empty=("answer",))
     if (field := found.values.get("answer")) == "":

@@ -147,7 +147,7 @@ class LiveTranscript:
 
 
 class PipedTranscript:
-    """An observer of a run for a pipe or a file; a context manager, so that a stopped run shows all that it had.
+    """An observer of a run for a pipe or a file; a context manager, so that a stopped run also shows its last messages.
 
     Each round is printed when it is over: until then a monitor may withdraw messages, which changes their headings.
     """

@@ -41,7 +41,7 @@ def run_and_show(run: Run, settings: Settings, limits: Limits, output: Output) -
 
 
 def show_run(run: Run, output: Output, *, just_run: bool = False) -> None:
-    """Show a run that ended; one that was `just_run` was shown meanwhile."""
+    """Show a run that ended; if it was `just_run`, its discussions were shown meanwhile."""
     console = console_of()
     if output.as_json:
         sys.stdout.write(json_of(run))

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def html(result: object) -> str:
-    """Return a result as HTML. The report draws it; it is above all that has results, so it is imported when asked."""
+    """Return a result as HTML. The report draws it; its layer is above all callers, so it is imported late."""
     drawn: str = import_module("sottovoce.report.notebook").html(result)
     return drawn
 

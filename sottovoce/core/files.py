@@ -124,7 +124,7 @@ class OutputFile:
             raise UsageError(f"{option} {str(path)!r} ends in {path.suffix!r}; expected {' or '.join(endings)}")
 
     def write(self, text: str | bytes) -> None:
-        """Check the path again and write the file, or the target of a link, whole or not at all.
+        """Check the path again and write the complete file, or nothing; a link's target is written.
 
         Errors: see `write` and the constructor.
         """
@@ -179,7 +179,7 @@ def check_owner(folder: Path, option: str, own: str = "") -> tuple[str, Path]:
 
 
 def write(path: Path, text: str | bytes) -> None:
-    """Write a file, whole or not at all; a link is replaced, since somebody else may have put it into the folder.
+    """Write a complete file, or nothing; a link is replaced, since somebody else may have put it into the folder.
 
     Raises:
         RecordError: the file system refused, e.g. because it is full.

@@ -13,7 +13,7 @@ from sottovoce.core.any_types import Untyped
 
 
 class Markers(NamedTuple):
-    """How a family of models marks a block of thoughts, as its chat template writes it."""
+    """The markers of a block of thoughts of a family of models, as its chat template writes them."""
 
     open: str
     """What begins the block, with the line break after it."""

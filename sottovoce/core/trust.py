@@ -236,7 +236,7 @@ class Trust(Checked):
         return f"{sentence}, and only this command line may choose one; add `sandbox='isolated'`"
 
     def check(self, settings: BaseModel, subject: str, folder: Path | None = None) -> None:
-        """Check that the command line allows all that the settings name. Errors: see `lacking`."""
+        """Check that the command line allows all names in the settings. Errors: see `lacking`."""
         if line := self.lacking(settings, subject, folder):
             raise UsageError(line)
 

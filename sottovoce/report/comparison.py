@@ -162,7 +162,7 @@ def _pair(pair: Pair) -> list[str]:
 
 
 def _measured(run: Summary, name: str) -> str:
-    """Return a mean with its interval, and in how many discussions the measure applies if not in all that ended."""
+    """Return a mean with its interval, and the number of discussions it applies to, unless it is all ended ones."""
     if (mean := run.measures.get(name)) is None:
         return ""
     games = f"in {mean.n}" if mean.n < run.discussions - run.failed else ""

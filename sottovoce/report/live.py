@@ -73,7 +73,7 @@ class Live:
     """The runs of one live page. Requests come from several threads; none waits for another that reads a log."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """List these runs, and those in these folders, or without names all saved ones, as they start meanwhile too.
+        """List these runs and the runs in these folders; without names all saved ones. Runs that start later are added.
 
         Raises:
             SottovoceError: a run does not exist, or is damaged.

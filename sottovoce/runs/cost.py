@@ -174,7 +174,7 @@ def money(messages: Sequence[Message], model_of: Callable[[str], str], prices: P
 
 
 class Hearings(NamedTuple):
-    """How often agents of a discussion heard a message of another, how often with its payload, and all bytes."""
+    """Counts of a discussion: heard messages of other agents, those with a payload, and all bytes."""
 
     times: float
     latent: float

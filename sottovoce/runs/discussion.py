@@ -60,7 +60,7 @@ class LiveDiscussion:
 
     @property
     def seconds(self) -> float:
-        """How long it ran, including the time before it was resumed."""
+        """The seconds that it ran, including the time before it was resumed."""
         return round(self._before + time.monotonic() - self._began, 3)
 
     async def run(self, graph: Graph, *, live: bool) -> None:

@@ -82,7 +82,7 @@ def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, numbe
 
 
 def _before(graph: Graph, config: RunnableConfig, number: int) -> RunnableConfig:
-    """Return the last checkpoint before intervention `number`, at the watch that made it; the first without one.
+    """Return the last checkpoint before intervention `number`, at its watch; without it, the first checkpoint.
 
     Interventions made in parallel share one checkpoint.
     """

@@ -65,7 +65,7 @@ Observer = Callable[[DiscussionRecord, Event], None]
 
 
 class Run:
-    """A run, read from its directory or in progress; all that happens enters its records and its log as lines."""
+    """A run, read from its directory or in progress; each event enters its records and its log as a line."""
 
     def __init__(self, manifest: RunManifest, questions: Sequence[Question] = (), folder: Path | None = None) -> None:
         """Make a run without messages. `start` starts a run in a directory, and `load_run` reads one from there."""
@@ -210,7 +210,7 @@ class Run:
         return ""
 
     def _wrong_opening(self, line: Line) -> str:
-        """Return what is wrong with the settings of an opening that was read; this process checked its own."""
+        """Return the error in the settings of an opening that was read; this process checked its own settings."""
         openings = (event for event in getattr(line, "events", ()) if isinstance(event, Opened))
         wrong = (wrong_settings(self.manifest.scheme, event.settings) for event in openings)
         return next((f"opened.{why}" for why in wrong if why), "")

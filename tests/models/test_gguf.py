@@ -210,7 +210,7 @@ MANY = struct.pack("<I", 10**9)
         (claiming(16, MANY), "it has 1,000,000,000 keys; expected 10,000 at most"),
         (of_header(listed(Value.UINT8, 10**9)), "it has 1,000,000,000 items in its lists; expected 2,000,000 at most"),
         (of_header(listed(Value.ARRAY, 1)), "it has a list of lists; expected lists of numbers or texts"),
-        (of_header(sharing(b"a"), sharing(b"b"), tensors=2), r"its tensors take 16,384 bytes, and the file has 8,\d+"),
+        (of_header(sharing(b"a"), sharing(b"b"), tensors=2), r"its tensors take 16,384 bytes, but the file has 8,\d+"),
         (lambda file: write_gguf(file, architecture="mystery"), r"cannot be read by transformers \S+: .*mystery"),
         (cut_to(0.999), r"cannot be read by transformers .*; fetch it again"),
         (cut_to(0.02), "cannot be read by"),
