@@ -19,8 +19,7 @@ from sottovoce.channels.message import Message
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.text import counted
-from sottovoce.datasets.question_files import check
-from sottovoce.datasets.question_source import QuestionOptions, questions_of
+from sottovoce.datasets.question_source import QuestionOptions, check, questions_of
 from sottovoce.experiments.schema import Experiment, Matched, Selection, Source
 from sottovoce.graphs import scheme
 from sottovoce.nodes.option_groups import OF_PROTOCOL, People, Watched

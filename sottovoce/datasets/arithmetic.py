@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import random
 import string
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, product
@@ -83,13 +83,8 @@ def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99) -> 
             return expression
 
 
-def questions(n: int, seed: int) -> list[Question]:
-    """Return `n` different held-out arithmetic questions; equal arguments give equal questions."""
-    found = unlike(random.Random(f"questions/{seed}"), partial(draw, top=TOP), Expression.text)
-    return _numbered(f"arithmetic/{seed}", islice(found, n))
-
-
 MADE: dict[str, Callable[[random.Random], Expression]] = {
+    "arithmetic": partial(draw, top=TOP),
     # six different two-digit numbers, as the CIPHER paper says (arXiv 2310.06272)
     "arithmetic_cipher": lambda rng: Expression(tuple(rng.sample(range(10, 100), 6)), tuple(rng.choices("+-*", k=5))),
     # a+b*c+d-e*f with numbers from 0 to 29, as in the files of CIPHER's experiments
@@ -97,18 +92,15 @@ MADE: dict[str, Callable[[random.Random], Expression]] = {
     # held-out expressions over numbers up to 99
     **{name: partial(draw, shapes=[*product("+-*", repeat=operations)]) for name, operations in CHAINS.items()},
 }
-"""Generators of other arithmetic, by the name of the sample."""
+"""Generators of arithmetic, by the name of the sample."""
 
 
 def made_arithmetic(name: str, n: int, seed: int) -> list[Question]:
     """Return `n` different questions of one of `MADE`; equal arguments give equal questions."""
-    return _numbered(f"{name}/{seed}", islice(unlike(random.Random(f"{name}/{seed}"), MADE[name], Expression.text), n))
-
-
-def _numbered(id: str, expressions: Iterable[Expression]) -> list[Question]:
+    rng = random.Random(f"{'questions' if name == 'arithmetic' else name}/{seed}")
     return [
-        Question(id=f"{id}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
-        for i, expression in enumerate(expressions)
+        Question(id=f"{name}/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
+        for i, expression in enumerate(islice(unlike(rng, MADE[name], Expression.text), n))
     ]
 
 

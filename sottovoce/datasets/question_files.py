@@ -29,7 +29,6 @@ from sottovoce.datasets.facts import to_senders
 from sottovoce.datasets.fields import Columns, check_names, column_option, named, question_from, renamed, with_fields
 from sottovoce.datasets.table_reader import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.nodes.question import Question, check_question, passages_of
-from sottovoce.nodes.settings import Settings
 
 WHAT = "question file"
 CONDITION = re.compile(r"\s*([^=<>!]*[^=<>!\s])\s*(!=|<=|>=|==?|<|>)\s*(.*?)\s*", re.DOTALL)
@@ -138,21 +137,6 @@ class QuestionFile:
         dealt = [to_senders(passages_of(row.question, None), agents) for row in self.rows]
         rows = zip(self.rows, dealt, strict=True)
         return replace(self, rows=tuple(replace(row, question={**row.question, "documents": own}) for row, own in rows))
-
-    def check(self, settings: Settings) -> None:
-        """Check that all rows can be discussed with these settings; the error has the line of the first that cannot."""
-        broken = Broken(self.name, self.noun)
-        for row in self.rows:
-            with broken.at(row.line):
-                check(row.question, settings)
-        broken.raise_first()
-
-
-def check(question: Question, settings: Settings) -> None:
-    """Check that a question can be asked with these settings. Errors: see `check_question` and `check_game`."""
-    if question.get("game") is not None:  # first: the agents of a question's wordings belong to its game
-        settings.check_game(question)
-    check_question(question, settings.owners(), settings.needs(), settings.names())
 
 
 def read_file(

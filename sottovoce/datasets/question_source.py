@@ -21,12 +21,11 @@ from sottovoce.core.bounds import Count
 from sottovoce.core.errors import UsageError, command, nearest
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.fields import columns_of
-from sottovoce.datasets.question_files import Enough, check, read_file
 from sottovoce.datasets.samples import origin, read_name, samples, stored_game
-from sottovoce.datasets.table_reader import STDIN, Values, read_text
+from sottovoce.datasets.table_reader import STDIN, Broken, Values, read_text
 from sottovoce.environments import GAMES, STORED
 from sottovoce.graphs import record_of, shipped
-from sottovoce.nodes.question import Question
+from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KINDS, KindName, kind_of
 
@@ -168,8 +167,16 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
     return questions, source
 
 
+def check(question: Question, settings: Settings) -> None:
+    """Check that a question can be asked with these settings. Errors: see `check_question` and `check_game`."""
+    if question.get("game") is not None:  # first: the agents of a question's wordings belong to its game
+        settings.check_game(question)
+    check_question(question, settings.owners(), settings.needs(), settings.names())
+
+
 def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
     from sottovoce.datasets.published import parse_source, read_source  # late: few runs read a file
+    from sottovoce.datasets.question_files import Enough, read_file
 
     common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
     source = parse_source(source_name)
@@ -183,7 +190,11 @@ def _of_file(source_name: str, options: QuestionOptions, settings: Settings) -> 
         file = read_source(source, common, enough)
     file = file.take(options.where, options.limit, options.shuffle, options.skip)
     file = file.to_senders(settings.speakers()) if source and source.data.private else file
-    file.check(settings)
+    broken = Broken(file.name, file.noun)
+    for row in file.rows:
+        with broken.at(row.line):
+            check(row.question, settings)
+    broken.raise_first()
     return file.questions, Origin(file.taken, file.digest, file.metadata)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.core.bounds import MOST_STEPS
 from sottovoce.core.errors import UsageError, nearest
-from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
+from sottovoce.datasets.arithmetic import CHAINS, MADE, made_arithmetic, split_knowledge
 from sottovoce.datasets.facts import BRIEFINGS, PAIRS, briefings, two_facts
 from sottovoce.datasets.steps import STEPS, steps
 from sottovoce.datasets.trained import HELD_OUT
@@ -100,8 +100,6 @@ def _generated(name: str, n: int, seed: int, settings: Settings) -> list[Questio
     if record.games:
         split = next((split for split in SPLITS if name.endswith(f"/{split}")), None)
         return record.games.draw(n, settings, seed, split)
-    if name == "arithmetic":
-        return questions(n, seed)
     if name in MADE:
         return made_arithmetic(name, n, seed)
     if name in BRIEFINGS:

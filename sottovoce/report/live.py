@@ -21,8 +21,7 @@ from sottovoce.core.errors import SottovoceError, UsageError, nearest
 from sottovoce.core.files import EXPERIMENT
 from sottovoce.core.text import one_line
 from sottovoce.core.validation import Checked
-from sottovoce.datasets.question_files import check
-from sottovoce.datasets.question_source import dealt_documents
+from sottovoce.datasets.question_source import check, dealt_documents
 from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.graphs.served import client_settings
 from sottovoce.nodes.question import Question

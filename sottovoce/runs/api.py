@@ -15,7 +15,8 @@ from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.display import html
 from sottovoce.core.errors import UsageError
 from sottovoce.datasets.fields import Columns, check_names, columns_of, question_from, renamed
-from sottovoce.datasets.question_files import check, read_file
+from sottovoce.datasets.question_files import read_file
+from sottovoce.datasets.question_source import check
 from sottovoce.datasets.trained import SMALL, untrained
 from sottovoce.graphs import SCHEMES, Scheme
 from sottovoce.graphs import scheme as scheme_of

@@ -14,7 +14,7 @@ from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.core.errors import RecordError, SottovoceError, UsageError
-from sottovoce.datasets.arithmetic import questions
+from sottovoce.datasets.arithmetic import made_arithmetic
 from sottovoce.experiments import search as searches
 from sottovoce.experiments.rows import Row
 from sottovoce.experiments.search import Search, layers, tune
@@ -127,7 +127,7 @@ def halved(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 def test_halving_asks_fewer_questions_and_finds_a_clearly_better_layer(halved: Callable[..., Any]) -> None:
     for best in (0, 5, 11):
-        search = Scripted(questions(160, 0))
+        search = Scripted(made_arithmetic("arithmetic", 160, 0))
         study = halved(search, lambda layer, place, best=best: 1.0 if layer == best else layer / 50)
         ranked = max(study.trials, key=lambda trial: (len(trial.user_attrs["scores"]), trial.value))
         assert ranked.params["layer"] == best
@@ -140,14 +140,19 @@ def test_halving_asks_fewer_questions_and_finds_a_clearly_better_layer(halved: C
 def test_a_score_of_few_questions_is_not_compared_with_one_of_all(halved: Callable[..., Any]) -> None:
     """Two layers begin with 1 and end with 1/8 and 1/16 of all; the others have 1/8 from the start, and are stopped."""
     right = {6: {*range(10), *range(150, 160)}, 0: {*range(10)}}
-    study = halved(Scripted(questions(160, 0)), lambda layer, at: at in right[layer] if layer in right else 1 / 8)
+    study = halved(
+        Scripted(made_arithmetic("arithmetic", 160, 0)),
+        lambda layer, at: at in right[layer] if layer in right else 1 / 8,
+    )
     whole = {trial.params["layer"]: trial.value for trial in study.trials if trial.state.name == "COMPLETE"}
     assert whole == {6: 1 / 8, 0: 1 / 16} and {trial.value for trial in study.trials[1:-1]} == {1 / 8}
     assert [trial.params["layer"] for trial in study.best_trials] == [6]
 
 
 def test_halving_takes_parts_of_questions_whatever_their_ids(halved: Callable[..., Any]) -> None:
-    copies: list[Question] = [{**each, "id": f"{n}-{each['id']}"} for n in range(5) for each in questions(16, 0)]
+    copies: list[Question] = [
+        {**each, "id": f"{n}-{each['id']}"} for n in range(5) for each in made_arithmetic("arithmetic", 16, 0)
+    ]
     search = Scripted(copies)
     halved(search, lambda layer, place: float(layer == 6))
     assert [len({each["question"] for each in search.asked[at]}) for at in (6, 5)] == [16, 1]

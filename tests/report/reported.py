@@ -49,7 +49,7 @@ def _carrying(message: Message, store: PayloadStore) -> Message:
 def cipher(folder: Path, questions: int = 2, **settings: Any) -> Run:
     """A CIPHER debate of the bundled model, kept in a folder."""
     made = Debate(protocol="cipher", rounds=2, max_tokens=48, **settings)
-    asked = arithmetic.questions(questions, seed=0)
+    asked = arithmetic.made_arithmetic("arithmetic", questions, seed=0)
     run = Run.start(new_manifest("debate", made, asked), asked, folder)
     run_all(run, run.manifest.own_settings(), run.store())
     return run
