@@ -29,7 +29,8 @@ RUNS = str(ROOT / "site" / "runs")
 """The folder of quoted runs: in the build folder, not among the user's own runs."""
 ALONE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": ""}
 """The environment of commands: without a key, so that no output comes from elsewhere, and without user defaults."""
-SECONDS = re.compile(r"\d+\.\d s(?=$|; of )", re.MULTILINE)
+TIMED = re.compile(r"\d+\.\d s(?=$|; of )|\d+(?= of them reused)", re.MULTILINE)
+"""Seconds, and tokens of prompts that one agent's request found in another's: that depends on which came first."""
 Schema = JSON
 
 
@@ -162,14 +163,14 @@ KINDS: dict[str, Callable[[str], str]] = {
 
 
 def renewed(text: str, kinds: Collection[str]) -> str:
-    """Return a page with its parts regenerated; a part that differs only in seconds stays."""
+    """Return a page with its parts regenerated; a part that differs only in what depends on time stays."""
 
     def regenerated(match: re.Match[str]) -> str:
         kind, subject, arrow, before = match.groups()
         if kind not in kinds:
             return match[0]
         now = KINDS[kind](subject)
-        same = SECONDS.sub("", now) == SECONDS.sub("", before)
+        same = TIMED.sub("", now) == TIMED.sub("", before)
         return f"{kind} {subject}".rstrip() + arrow + (before if same else now)
 
     return PART.sub(regenerated, text)

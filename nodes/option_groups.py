@@ -64,7 +64,7 @@ class Watched(Checked):
     cap: Few = Field(default=1, ge=0, description="Maximum number of interventions, counted as `cap_per` says.")
     cap_per: Per | None = Field(
         default=None,
-        description="What --cap counts: the interventions in each role, all of them together, or those in each turn of "
+        description="What cap counts: the interventions in each role, all of them together, or those in each turn of "
         "an agent. If not set: by scheme.",
     )
     rounds_back: Few = Field(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from sottovoce.cli.command import SchemeCommands, doing, typed
-from sottovoce.cli.options import Output
+from sottovoce.cli.options import Output, as_options
 from sottovoce.core.errors import PackageMissing, UsageError, command
 from sottovoce.core.files import RUN, check_folder, models_folder
 from sottovoce.core.text import one_line, say
@@ -64,7 +64,7 @@ def first_look(name: str, settings: Settings, options: QuestionOptions) -> tuple
     if "model" in chosen or options.chosen or {*settings.names()} <= {*settings.human}:
         return settings, options, ""
     first = {key: value for key, value in record.first.items() if key not in chosen | options.model_fields_set}
-    words = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in first.items())
+    words = as_options(" ".join(f"`{key}='{value}'`" for key, value in first.items()))
     shows = f"{record.command}: {(record.shows or record.summary).rstrip('.')}; on {settings.model[0]}"
     shows = f"{shows}, with {words}" if words else shows if options.sample is None else ""
     sample = first.pop("sample", options.sample)
