@@ -42,7 +42,7 @@ class Person(BaseChatModel):
 def reply(ask: Ask, why: str) -> Message:
     """Ask a person, who sees the agent, the act, the reason, and the turns that a model would read.
 
-    Each call is a request of its own: a reply that cannot be read is requested again, like a model's.
+    Each call is a separate request: an unreadable reply is requested again, like a model's.
     """
     turns, place = [[turn.role, words(turn.parts)] for turn in ask.turns], ask.place
     value = {"agent": place.agent, "act": place.act, "why": why, "turns": turns, "begun": words(ask.prefill)}

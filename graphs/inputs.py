@@ -85,7 +85,7 @@ def check_settings(
 ) -> None:
     """Refuse settings in the input, and in `configurable` unless the context has them, as on a server.
 
-    `names` are those of the settings, and `keys` those of the state.
+    `names` are names of settings, and `keys` are keys of the state.
     """
     misplaced = {name for name in input if name in names} - {*keys} if isinstance(input, Mapping) else set()
     for name in sorted(misplaced):

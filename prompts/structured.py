@@ -1,7 +1,7 @@
 """Reader of JSON objects in a model's text, and of confidences; nothing is ever evaluated.
 
-The standard library parses an object after the repairs that models need: LaTeX's backslashes in strings, comments and
-commas too many, Python's words and quotes, an object around it. Any other text is not in the form, and is asked for.
+The standard library parses an object after repairs of models' usual mistakes: LaTeX's backslashes in strings, comments,
+extra commas, Python's words and quotes, an object around it. Any other text is not in the form, and is requested again.
 """
 
 from __future__ import annotations

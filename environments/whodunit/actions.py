@@ -217,7 +217,7 @@ class _Wrong(Exception):
 
 @dataclass(frozen=True)
 class _Reader:
-    """A parser of a reply's fields that reads only those its action needs."""
+    """A parser of a reply's fields; it reads only the fields that the action needs."""
 
     said: Structured
     game: Game

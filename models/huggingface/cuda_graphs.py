@@ -77,7 +77,7 @@ class CudaGraphs:
         return graph.replay(reading, layers) if graph else None
 
     def serving(self, shape: Shape, window: Pages, inputs: torch.Tensor) -> Shape:
-        """Return the captured shape that serves a step: the smallest that has room for it, or its own."""
+        """Return the captured shape that serves a step: the smallest shape with room for it, or the step's own."""
         where, kind = _where(window), (inputs.dtype, inputs.shape[1:])
         found = []
         for (memory, size, dtype, columns, plain), graph in self._graphs.items():
