@@ -115,6 +115,7 @@ def test_it_has_a_command_with_its_own_options_prompts_and_judge_who_votes(two: 
     assert all(vote["counts"] for each in decided for vote in each["votes"])
 
 
+@pytest.mark.slow
 def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two: list[Path], tmp_path: Path) -> None:
     over, stopped = two
     done = run(
@@ -131,6 +132,7 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
     assert "panel" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_run_without_its_package_says_so_and_hides_no_other_run(two: list[Path], tmp_path: Path) -> None:
     shutil.copytree(two[0], tmp_path / "a-panel")
     asked = "debate --model bundled --sample arithmetic --limit 1 --rounds 1 --max-tokens 8 --answer-turn off"
@@ -169,6 +171,7 @@ def test_a_run_without_its_package_says_so_and_hides_no_other_run(two: list[Path
     assert "protocol &#39;louder&#39; is not installed" in reported
 
 
+@pytest.mark.slow
 def test_it_is_listed_drawn_stepped_through_and_searched_for_symmetry() -> None:
     done = run(
         "graph list",
@@ -193,6 +196,7 @@ def test_help_lists_it_and_loads_nothing_of_it() -> None:
     assert done.loaded == []
 
 
+@pytest.mark.slow
 def test_studio_s_configuration_names_it_and_serves_its_settings_and_the_protocol_in_its_form() -> None:
     made = warm.run("from sottovoce.graphs.__main__ import main; main()", cwd=PLUGIN, env=installed())
     config = json.loads(printed(made))
@@ -208,6 +212,7 @@ def test_studio_s_configuration_names_it_and_serves_its_settings_and_the_protoco
     assert protocols == ["nl", "cipher", "sde", "hidden", "kv", "thoughts", "graft", "louder"] and not is_loaded
 
 
+@pytest.mark.slow
 def test_its_prompts_can_be_replaced_by_a_pack_and_are_part_of_a_run_s_digest(tmp_path: Path) -> None:
     (tmp_path / "panel").mkdir()
     (tmp_path / "panel" / "others.md").write_text("{% for message in others %}A colleague: {{ message }}{% endfor %}")

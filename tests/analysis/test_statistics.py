@@ -164,7 +164,7 @@ def test_one_or_two_questions_show_nothing(values: list[float]) -> None:
 
 def test_the_interval_leaves_nothing_out_just_when_p_is_at_most_5_percent() -> None:
     rng = np.random.default_rng(7)
-    for _ in range(10):
+    for _ in range(5):
         found = paired_test(rng.normal(0.1, 0.3, 15).tolist())
         assert (found.p <= 0.05) == (found.low > 0 or found.high < 0)
 

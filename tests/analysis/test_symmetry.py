@@ -103,8 +103,6 @@ ORDERS: list[Case] = [
 BARE: list[Case] = [
     ("MAD", of("mad"), 1, ("graph",)),
     ("CMD of 6", of("cmd"), 720, ()),
-    ("CMD of 6, three models in each group", of("cmd", model=ABC * 2), 2**3, ("models",)),
-    ("CMD of 6, the first go on", of("cmd", **FIRST), 2 * 24, ("graph",)),
 ]
 COLUMNS = ("case", "order", "broken_by")
 

@@ -270,6 +270,7 @@ def test_parquet_is_read_with_its_types(tmp_path: Path) -> None:
     assert "question file 'q.parquet' is not a Parquet file: " in refused(tmp_path / "q.parquet")
 
 
+@pytest.mark.slow
 def test_a_row_of_parquet_is_no_longer_than_a_line(tmp_path: Path) -> None:
     parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     long = ["?" * (LONGEST_LINE + 1)] * 9  # written once: the file is small, and nine rows are not

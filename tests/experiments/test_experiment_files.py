@@ -16,8 +16,9 @@ from tests.tables import some
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 FILES = sorted(FOLDER.glob("*.yaml"))
-SMALL = [path for path in FILES if path.stem not in ("channel_briefing", "channel_arithmetic")]
-"""The others have so many rows that they are read in the slow tests."""
+LONG = ("channel_briefing", "channel_arithmetic", "channel_split", "channel_choices", "card_arithmetic", "compression")
+"""Files with so many rows that they are read in the slow tests."""
+SHORT = [path for path in FILES if path.stem not in LONG]
 ROWS = {
     "ecqa_test.csv": "ecqa_test_first100.csv",
     "aqua_test.jsonl": "aqua_test_first60.jsonl",
@@ -27,7 +28,7 @@ ROWS = {
 """As an experiment names them, and as the first rows of them are called."""
 
 
-@pytest.mark.parametrize("path", some(FILES, *SMALL), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some(FILES, *SHORT), ids=lambda path: path.stem)
 def test_every_file_can_run_as_it_is(path: Path, tmp_path: Path) -> None:
     experiment = read_experiment(with_data(path, tmp_path))
     asked = {name: prepare(experiment, name).questions for name in experiment.rows}
