@@ -49,11 +49,13 @@ def held(graph: Graph, config: AnyState = None, **question: AnyState) -> AnyStat
     return graph.invoke({**QUESTION, **question}, config, output_keys=keys)
 
 
-def built(scheme_name: str, models: Models = None, *, store: PayloadStore | None = None, **settings: Any) -> Graph:
+def built(
+    scheme_name: str, models: Models = None, *, store: PayloadStore | None = None, saver: Any = None, **settings: Any
+) -> Graph:
     """A compiled graph of any scheme with these settings."""
     found = scheme(scheme_name)
     given = {"models": models, "store": store, **NEEDED.get(scheme_name, {})}
-    graph: Graph = found.create(found.settings(**settings), **given).compile()
+    graph: Graph = found.create(found.settings(**settings), **given).compile(checkpointer=saver)
     return graph
 
 

@@ -242,11 +242,10 @@ def test_coders_who_wrote_nothing_are_no_consensus() -> None:
 
 
 def test_muted_coders_have_no_program() -> None:
-    class Muted:
-        def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
-            return None if messages[-1].agent == CODERS[3] else Intervention("mute", "it wavers")
+    def muted(run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+        return None if messages[-1].agent == CODERS[3] else Intervention("mute", "it wavers")
 
-    state, _, _ = run(watch=Muted(), rounds=2, cap=9)
+    state, _, _ = run(watch=muted, rounds=2, cap=9)
     assert [vote["answer"] for vote in state["votes"]] == [None] * 3 + [BODIES["Programmer"]]
 
 

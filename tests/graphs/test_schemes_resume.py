@@ -39,10 +39,7 @@ def exact(store: PayloadStore) -> HookedChatModel:
 
 def cmd(models: Models, **more: Any) -> Graph:
     """A discussion of four agents whose representatives go on, with a saver."""
-    found = scheme("cmd")
-    settings = found.settings(**{"agents": 4, "rounds": 2, **more})
-    graph: Graph = found.create(settings, models=models).compile(checkpointer=InMemorySaver())
-    return graph
+    return built("cmd", models, saver=InMemorySaver(), **{"agents": 4, "rounds": 2, **more})
 
 
 def test_a_replay_from_any_step_of_a_scheme_ends_as_the_first_time_to_the_bit(store: PayloadStore) -> None:
