@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -46,9 +47,15 @@ def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
     WebDriverWait(browser, 600).until(lambda _: shown(browser, "#found")[0].text != before)
 
 
+def click(browser: webdriver.Chrome, what: str, text: str = "") -> None:
+    """Click the first such element that begins with a text, in one step: the page may draw it anew at any moment."""
+    find = "[...document.querySelectorAll(arguments[0])].find((each) => each.innerText.trim().startsWith(arguments[1]))"
+    browser.execute_script(f"{find}.click()", what, text)
+
+
 def choose_run(browser: webdriver.Chrome, name: str) -> None:
     before = shown(browser, "#found")[0].text
-    next(row for row in shown(browser, "#runs .row") if row.text.startswith(name)).click()
+    click(browser, "#runs .row", name)
     WebDriverWait(browser, 600).until(lambda _: shown(browser, "#found")[0].text != before)
 
 
@@ -84,18 +91,18 @@ SCROLL = "messages.box.scrollTop = arguments[0] * messages.sizer.offsetHeight; m
 
 def test_a_chosen_question_shows_its_messages_and_what_was_asked(browser: webdriver.Chrome) -> None:
     choose_run(browser, "spoken")
-    shown(browser, "#discussions .row")[0].click()
+    click(browser, "#discussions .row")
 
     assert browser.execute_script(MESSAGES) == 4 and shown(browser, "#found")[0].text == f"2 of {MANY + 2} discussions"
-    shown(browser, "#items .said button")[0].click()
-    assert "What is " in shown(browser, "#items .asked")[0].text
+    click(browser, "#items .said button")
+    assert "What is " in browser.execute_script("return document.querySelector('#items .asked').innerText")
 
 
 def test_a_token_tells_its_alternatives_and_what_was_sent(browser: webdriver.Chrome) -> None:
     choose_run(browser, "spoken")
-    token = shown(browser, "#items .t")[0]
-    text = token.text
-    token.click()
+    text = browser.execute_script("return document.querySelector('#items .t').textContent")
+    waiting = WebDriverWait(browser, 600, ignored_exceptions=[StaleElementReferenceException])
+    waiting.until(lambda _: shown(browser, "#items .t")[0].click() is None)  # as with a mouse, which moves the focus
 
     told = shown(browser, "#token")[0].text
     assert json.dumps(text) in told and "entropy" in told and "log-probability" in told
@@ -122,16 +129,16 @@ def test_the_same_question_is_read_under_two_runs_side_by_side(tmp_path: Path, s
     (tmp_path / "report.html").write_text(report(Gathered(runs)), encoding="utf-8")
     session.get((tmp_path / "report.html").as_uri())
 
-    shown(session, "#discussions .row")[0].click()
+    click(session, "#discussions .row")
     [button] = shown(session, "button.beside")
     assert button.text == "beside two"
-    button.click()
+    click(session, "button.beside")
 
     pairs = shown(session, "#items .pair")
     heads = [each.text.split("\n") for each in pairs if "Round 1" in each.text]
     assert heads[0] == ["Round 1", "Round 1"]
     assert shown(session, "button.beside")[0].text == "without two"
-    shown(session, "button.beside")[0].click()
+    click(session, "button.beside")
     assert not shown(session, "#items .pair") and session.get_log("browser") == []
 
 
