@@ -1,4 +1,4 @@
-"""The state and the output of a discussion's graph (plain JSON and references, never tensors), and messages by hearer.
+"""The state and the output of a discussion's graph (plain JSON and references, never tensors), and who hears what.
 
 A scheme derives its own state from `Discussion` and adds typed keys. A reset restores the earlier
 values of keys that are annotated with `RESTORED`; the others (counters) stay.
@@ -88,7 +88,7 @@ class Mark(TypedDict):
 
 
 class Intervened(TypedDict):
-    """An intervention: the author of its messages, the time and the reason."""
+    """An intervention: whose messages it concerned, when and why."""
 
     agent: str
     """All names, if several agents were checked together."""
