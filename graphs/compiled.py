@@ -107,7 +107,7 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         """Update the state as LangGraph does.
 
         Raises:
-            RequestError: a key is unknown (LangGraph would ignore it), the edited state is invalid, or unfinished nodes
+            RequestError: a key is unknown (LangGraph would ignore it), the edited state is invalid, or other nodes
                 of the same step would be dropped: see `check_siblings`.
         """
         before = super().get_state(_at(config, super().get_state(config)))

@@ -131,7 +131,7 @@ def marked(edit: StateUpdate, snapshot: StateSnapshot) -> StateUpdate:
 def check_siblings(
     graph: StateGraph[Any, Any, Any, Any], snapshot: StateSnapshot, edits: Sequence[StateUpdate]
 ) -> None:
-    """Refuse edits that would drop unfinished nodes of the same step: LangGraph's new step (1.2) begins without them.
+    """Refuse edits that would drop other nodes of the same step: LangGraph's new step (1.2) begins without them.
 
     Raises:
         RequestError: the message names the edit that works.
