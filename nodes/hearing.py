@@ -156,6 +156,10 @@ def notes_on(run: RunContext[Any], hearings: Sequence[Hearing]) -> tuple[str, ..
     return tuple(f"heard {speakers} {how}" for how, speakers in names.items() if speakers)
 
 
+CONTROLS = {"own": "their own", "empty": "nothing", "filler": "dots", "decoy": "another question's solution"}
+"""The texts in place of others' messages, by the setting `control`."""
+
+
 def is_controlled(settings: Settings, agent: str) -> bool:
     """Return True if an agent reads something else in place of all messages, by the setting `control`."""
     return getattr(settings, "control", "none") != "none" and agent in settings.speakers()
@@ -218,7 +222,13 @@ def check_edges(run: RunContext[AnyState]) -> list[str]:
         if getattr(settings, name) is not None and not in_words_alone(run):
             notes.append(f"{name} has no effect on messages by {settings.protocol}")
     notes += [*_unnamed(run), *_cold(run), *_thinking(run)]
-    edges = _edges(run)
+    if (control := getattr(settings, "control", "none")) != "none":
+        notes.append(f"control {control}: agents read {CONTROLS[control]} in place of the others' messages")
+    edges = {
+        (speaker, hearer): edge
+        for (speaker, hearer), edge in _edges(run).items()
+        if not is_controlled(settings, hearer)
+    }
     alike = {*edges.values()}
     if len(edges) > 1 and len(alike) == 1 and not (same := alike.pop()).in_words and same.note:
         return [*notes, f"agents hear one another {same.note}"]

@@ -30,7 +30,8 @@ def format_of(file: Path, form: str | None) -> str:
     """Return the wanted format, or the one that the file's name says."""
     form = form or ("card" if file.name.endswith("card.json") else FORMS.get(file.suffix.lower()))
     if form is None:
-        raise UsageError(f"the file {str(file)!r} ends in {file.suffix!r}; expected .jsonl, .csv, .md, or card.json")
+        endings = ", ".join(filter(None, FORMS))
+        raise UsageError(f"the file {str(file)!r} ends in {file.suffix!r}; expected card.json, or one of {endings}")
     if form not in ENDINGS:
         raise UsageError(nearest("format", form, list(ENDINGS)))
     return form

@@ -68,7 +68,7 @@ def test_deeply_nested_values_are_refused_in_one_line(
     [
         (
             ["runs", "export", "RUN", "a.xlsx"],
-            "the file 'a.xlsx' ends in '.xlsx'; expected .jsonl, .csv, .md, or card.json",
+            "the file 'a.xlsx' ends in '.xlsx'; expected card.json, or one of .csv, .md,",
         ),
         (["runs", "report", "RUN", "--html", "a.csv"], "--html 'a.csv' ends in '.csv'; expected .html or .htm"),
     ],

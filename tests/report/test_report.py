@@ -178,6 +178,7 @@ def test_nobody_hears_anybody_whose_messages_a_control_replaces(tmp_path: Path) 
     record = held({"agent_1": ["2", "2"], "agent_2": ["2", "2"]}, tmp_path, control="empty")
 
     assert len(record.prompts) == 4 and describe.edges(record) == []
+    assert record.notes == ["control empty: agents read nothing in place of the others' messages"]
     assert describe.edges(held({"agent_1": ["2", "2"], "agent_2": ["2", "2"]}, tmp_path)) != []
 
 
