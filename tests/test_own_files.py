@@ -14,6 +14,7 @@ from tests.test_words import parsed, walked
 OUTSIDE = ("benchmarks", "docs", "examples")
 """Folders that may name schemes and protocols: they are about given ones."""
 NAMES_SCHEMES = {
+    "environments/__init__.py": "the worlds and their samples by name, so that a command imports its own world alone",
     "environments/encyclopedia.py": "its articles are pages of ReAct's world",
     "environments/problems.py": "runs CodeGen's tests",
     "experiments/rows.py": "the baselines that a row is matched with",

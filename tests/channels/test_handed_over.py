@@ -458,7 +458,11 @@ def test_part_of_a_message_under_a_shorter_one_s_keys_keeps_its_length(store: Pa
         ("kv", {"layer_alpha": 0.5}, "layer_alpha is 0.5, and all layers .* drop it, or add layer_share"),
         ("kv", {"layers": (1,), "layer_alpha": 0.5}, "it has nothing to choose"),
         ("thoughts", {"latent_steps": 0, "realign": True}, "realign maps .* and latent_steps is 0; drop one of them"),
-        ("thoughts", {"keep": "thoughts", "carry": "prompt"}, "carry is prompt, but keep thoughts .* drop one of them"),
+        (
+            "thoughts",
+            {"keep": "thoughts", "carry": "prompt"},
+            "carry is prompt, but keep is thoughts, .* leave out one",
+        ),
         ("kv", {"latent_steps": 5}, "protocol 'kv' has no option 'latent_steps'"),
         ("thoughts", {"latent_steps": 0, "keep": "thoughts"}, "thoughts has nothing to hand over"),
         ("sde", {"keep": "all"}, "for sde it is a share of tokens"),

@@ -61,7 +61,7 @@ def test_own_attributes_are_read_and_worded(tmp_path: Path) -> None:
         (games.read_game, {**TWO, "culprit": 2}, "a game's culprit is 2; expected 0 to 1"),
         (games.read_game, {**TWO, "suspect_count": 3}, "a game has 2 suspects, but suspect_count is 3"),
         (games.read_game, {**TWO, "suspects": [{"hat": "brown"}] * 2}, "a game has two equal suspects"),
-        (games.read_game, {**TWO, "suspects": [{"hat": "a"}, {"cap": "a"}]}, "a game's suspects have different attrib"),
+        (games.read_game, {**TWO, "suspects": [{"hat": "a"}, {"cap": "a"}]}, "suspects have no attributes, or not"),
         (games.read_game, {**TWO, "agents": {"Alex": [["hat", "brown"]]}}, "the facts of a game's agents must fit the"),
         (games.read_game, {**TWO, "suspects": [{"hat": "brown"}, {"hat": '"red"'}]}, "suspects.1.hat is '\"red\"'"),
         (games.read_game, [], "valid dictionary"),

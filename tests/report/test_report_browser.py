@@ -31,7 +31,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def browser(session: webdriver.Chrome, page: Path) -> webdriver.Chrome:
-    """At a page that was just opened."""
+    """At a page that was just opened; what other files' pages left in the browser's log is dropped."""
+    session.get("about:blank")
+    session.get_log("browser")
     session.get(page.as_uri())
     return session
 
@@ -101,8 +103,12 @@ def test_a_chosen_question_shows_its_messages_and_what_was_asked(browser: webdri
 def test_a_token_tells_its_alternatives_and_what_was_sent(browser: webdriver.Chrome) -> None:
     choose_run(browser, "spoken")
     text = browser.execute_script("return document.querySelector('#items .t').textContent")
-    waiting = WebDriverWait(browser, 600, ignored_exceptions=[StaleElementReferenceException])
-    waiting.until(lambda _: shown(browser, "#items .t")[0].click() is None)  # as with a mouse, which moves the focus
+
+    def press(_: object) -> bool:
+        shown(browser, "#items .t")[0].click()  # as with a mouse, which moves the focus
+        return True
+
+    WebDriverWait(browser, 600, ignored_exceptions=[StaleElementReferenceException]).until(press)
 
     told = shown(browser, "#token")[0].text
     assert json.dumps(text) in told and "entropy" in told and "log-probability" in told
