@@ -17,6 +17,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.datasets.fields import Columns, check_names, columns_of, question_from, renamed
 from sottovoce.datasets.question_files import read_file
 from sottovoce.datasets.question_source import check
+from sottovoce.datasets.table_reader import ENDINGS
 from sottovoce.datasets.trained import SMALL, untrained
 from sottovoce.graphs import SCHEMES, Scheme
 from sottovoce.graphs import scheme as scheme_of
@@ -208,6 +209,8 @@ def _checked_questions(questions: Untyped, columns: Columns, settings: Settings)
     if isinstance(questions, Path):
         questions = read_file(questions, columns=columns).questions
         columns = {}
+    if isinstance(questions, str) and questions.endswith(ENDINGS) and len(questions.split()) == 1:
+        raise UsageError(f"the question is {questions!r}, the name of a file; to read its questions, give a Path")
     items = [questions] if isinstance(questions, (str, Mapping)) else list(questions)
     if not items:
         raise UsageError("there are no questions; give at least one")

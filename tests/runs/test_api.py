@@ -74,6 +74,7 @@ def test_a_scheme_of_one_s_own_is_asked_by_its_record() -> None:
     ("scheme", "questions", "settings", "line"),
     [
         ("debat", SUM, None, "unknown scheme 'debat'; did you mean 'debate'"),
+        ("debate", "mine.jsonl", None, "the question is 'mine.jsonl', the name of a file"),
         ("debate", [7], None, "a question is 7; expected a text"),
         ("debate", [SUM, SUM], None, "two questions have the id"),
         ("debate", SUM, {"agnets": 2}, "agnets"),
