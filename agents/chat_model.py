@@ -117,7 +117,7 @@ async def _replied(
     store: PayloadStore | None,
     markers: Own = None,
 ) -> Message:
-    """Return the reply to one call; if the server refuses parameters, call again without them."""
+    """Return the reply to one call. If the server refuses parameters, call again without them."""
     notes: list[str] = []
     while True:
         sender, sent = refused.sent(model, options)

@@ -214,7 +214,7 @@ TOO_LONG = Ending("stopped", f"cut at {MOST_TEXT:,} characters")
 
 
 def ending_of(about: Mapping[str, Untyped], *, tools: bool = False) -> Ending | None:
-    """Return how a reply ended, by its `response_metadata`; None if that is unknown.
+    """Return how a reply ended, by its `response_metadata`, or None if that is unknown.
 
     A merged stream repeats the reason if several of its chunks have one: "stopstop".
 
@@ -248,7 +248,7 @@ def _among(reason: str, known: Set[str]) -> bool:
 
 
 def until(text: str, stop: Iterable[str], prefill: str = "") -> str | None:
-    """Return a text behind its prefill up to the first of the strings that end it; None if it has none of them.
+    """Return a text behind its prefill up to the first of the strings that end it, or None if it has none of them.
 
     Empty lines before the first word do not end the text, and are left out.
     """
@@ -302,7 +302,7 @@ def said(reply: AIMessage, markers: Own = None) -> Said:
 
 
 def _thought(part: Untyped) -> str:
-    """Return the text of a server's field or content block of thoughts; empty if it has none."""
+    """Return the text of a server's field or content block of thoughts, or an empty text if it has none."""
     if isinstance(part, str):
         return part.strip()
     if isinstance(part, list):

@@ -94,7 +94,7 @@ def hosted(
 
 
 def structured(model: BaseChatModel, form: Form | None) -> dict[str, Untyped]:
-    """Return options that request a format by structured output; empty if LangChain knows no support in the model.
+    """Return options that request a format by structured output, or {} if LangChain knows no support in the model.
 
     LangChain's own agents pass the same (`ProviderStrategy`, langchain 1.4): all providers' classes accept OpenAI's.
     """
@@ -106,7 +106,7 @@ def structured(model: BaseChatModel, form: Form | None) -> dict[str, Untyped]:
 
 
 def cut_reply(model: BaseChatModel, error: Exception) -> BaseMessage | None:
-    """Return the reply so far, which the error for a cut reply in a format holds; None for any other error."""
+    """Return the reply so far from the error for a cut reply in a format, or None for any other error."""
     if (why := CUT.get(type(error).__name__)) is None:
         return None
     completion, read = getattr(error, "completion", None), getattr(model, "_create_chat_result", None)
@@ -189,7 +189,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of an error of a provider's client or of httpx; None if it has none.
+    """Return the HTTP status of an error of a provider's client or of httpx, or None if it has none.
 
     Routers send some errors with a status of success, and the actual one in the body.
     """
@@ -204,14 +204,14 @@ def status_of(error: BaseException) -> int | None:
 
 
 def _body(error: BaseException) -> Mapping[str, Untyped]:
-    """Return the error in a server's body, in OpenAI's format; empty if the body has none."""
+    """Return the error in a server's body, in OpenAI's format, or {} if the body has none."""
     body = getattr(error, "body", None) or next(iter(error.args), None)
     body = body.get("error", body) if isinstance(body, Mapping) else None
     return body if isinstance(body, Mapping) else {}
 
 
 def failure(error: BaseException) -> str | None:
-    """Return one line about a hosted model's error: the model and the provider's message; None for other errors."""
+    """Return one line about a hosted model's error: the model and the provider's message, or None for other errors."""
     for note in getattr(error, "__notes__", ()):
         if note.startswith(NOTE):
             return f"{note.removeprefix(NOTE)} failed: {_described(error)}"

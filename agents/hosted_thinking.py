@@ -49,7 +49,7 @@ class Thinker:
 
 
 def switch(model: BaseChatModel, wish: bool | int) -> dict[str, Keywords] | None:
-    """Return the fields of a model that turn its thoughts on or off; None if its class has none for that.
+    """Return the fields of a model that turn its thoughts on or off, or None if its class has none for that.
 
     LangChain's profile of a model, where there is one, knows whether it thinks, and its levels of effort.
     """
@@ -82,7 +82,7 @@ def switch(model: BaseChatModel, wish: bool | int) -> dict[str, Keywords] | None
 
 
 def _body(model: BaseChatModel, *, on: bool, effort: str) -> dict[str, Keywords] | None:
-    """Return the fields that switch thoughts on a server of OpenAI's format; None for OpenAI's own server."""
+    """Return the fields that switch thoughts on a server of OpenAI's format, or None for OpenAI's own server."""
     provider = model._get_ls_params().get("ls_provider")
     address = str(getattr(getattr(model, "root_client", None), "base_url", ""))
     if "extra_body" not in type(model).model_fields or provider not in ("openai", "deepseek"):
@@ -115,7 +115,7 @@ def check_switch(model: BaseChatModel, wish: bool | int | None, name: str) -> Ba
 
 
 def limit_of(model: BaseChatModel) -> int | None:
-    """Return a model's own limit of its replies in tokens; None if it has none."""
+    """Return a model's own limit of its replies in tokens, or None if it has none."""
     found = (getattr(model, name) for name in LIMITS if name in type(model).model_fields)
     return next((limit for limit in found if limit is not None), None)
 
@@ -133,7 +133,7 @@ def limited(
 
 
 def with_parts(config: RunnableConfig, own: Own, opened: bool) -> RunnableConfig:
-    """Return a call's config; its streams show thoughts within the text as thoughts.
+    """Return a call's config whose streams show thoughts within the text as thoughts.
 
     LangChain hands a stream's chunks to LangGraph through a callback, whatever the model's class.
     """

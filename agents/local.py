@@ -186,7 +186,7 @@ class LocalModel(BaseModel):
         return EncodedPrompt(prompt, start, loaded, tuple(dict.fromkeys(notes)))
 
     def heard_bytes(self, reference: MessageRef) -> float:
-        """Return the bytes that it hears of a message besides its words; 0 for words, or if the payload is lost."""
+        """Return the bytes that it hears of a message besides its words, or 0 for words or a lost payload."""
         with suppress(PayloadError):
             return self.channel.heard_bytes(reference, self.loaded, self._load)
         return 0

@@ -73,6 +73,6 @@ def ask_person(value: JSON, read: Callable[[Any], Answered | None], expected: st
 
 
 def text_of(reply: AnyState) -> str | None:
-    """Return the text of a reply; None if it has none."""
+    """Return the text of a reply, or None if it has none."""
     text = reply.get("text") if isinstance(reply, dict) else reply
     return text if isinstance(text, str) else None

@@ -81,7 +81,7 @@ class Tools:
 
     @classmethod
     def of(cls, loaded: LoadedModel, options: Mapping[str, Keywords]) -> Tools | None:
-        """Return the tools among a call's options; None without any.
+        """Return the tools among a call's options, or None if there is none.
 
         Raises:
             UsageError: the chat template has no tools; or the call has a response format or a prefill of its own.

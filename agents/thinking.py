@@ -35,7 +35,7 @@ class Thoughts:
 
 
 def skipped(loaded: LoadedModel) -> Thoughts | None:
-    """Return the empty block of a call without thinking; None if the model would not think anyway."""
+    """Return the empty block of a call without thinking, or None if the model would not think anyway."""
     chat = loaded.chat
     if chat.block is None or not (chat.block.is_on or (chat.wish is False and chat.switch is None)):
         return None
@@ -45,7 +45,7 @@ def skipped(loaded: LoadedModel) -> Thoughts | None:
 def request_for(
     prompt: Prompt, loaded: LoadedModel, sampling: Sampling, limit: int, record: Record, reply: int
 ) -> Request | None:
-    """Return the request for the thoughts; None if the context has no room for them and a reply of `reply` tokens."""
+    """Return the request for the thoughts, or None if they and a reply of `reply` tokens exceed the context."""
     from sottovoce.models import Request, Stop  # late: it imports torch
 
     block = loaded.chat.block
@@ -68,9 +68,9 @@ def request_for(
 
 
 def thoughts_of(reply: Reply, loaded: LoadedModel, protocol: Protocol) -> Thoughts:
-    """Return the thoughts with their closing marker; the marker is forced if the model did not write it.
+    """Return the thoughts with their closing marker. The marker is added if the model did not write it.
 
-    `protocol` records their payload.
+    `protocol` records the payload of the thoughts.
     """
     block = loaded.chat.block
     assert block is not None, "the model thinks"

@@ -46,27 +46,27 @@ class Options:
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of each rival, one number per repeat, in order."""
+    """The seconds that each variant took, one number per repeat, in order."""
 
     seconds: Mapping[str, list[float]]
 
     def median(self, name: str) -> float:
-        """Return the median time of a rival."""
+        """Return the median time of a variant."""
         return median(self.seconds[name])
 
     def speed(self, name: str, against: str) -> float:
-        """Return how many times as fast as `against` a rival is: the median of the ratios within each repeat."""
+        """Return how many times as fast as `against` a variant is: the median of the ratios within each repeat."""
         return median(other / own for own, other in zip(self.seconds[name], self.seconds[against], strict=True))
 
     def beyond(self, first: str) -> Times:
-        """Return each rival's times minus those of its run with the suffix `first`, which covers only the beginning."""
+        """Return each variant's times minus those of its run with suffix `first`, which covers only the beginning."""
         names = [name for name in self.seconds if name + first in self.seconds]
         pairs = {name: zip(self.seconds[name], self.seconds[name + first], strict=True) for name in names}
         return Times({name: [whole - begin for whole, begin in each] for name, each in pairs.items()})
 
 
 def interleaved(rivals: Mapping[str, Run], repeats: int, clock: Clock = "wall", *, warm: int = 1) -> Times:
-    """Run all rivals `warm` times untimed, then `repeats` times in turn, every other time in reverse order."""
+    """Run all variants `warm` times untimed, then `repeats` times in turn, every other time in reverse order."""
     now, names = CLOCKS[clock], list(rivals)
     for name in names * warm:
         rivals[name]()

@@ -14,7 +14,7 @@ class Bytes(Protocol):
     """The part of a LangChain `ByteStore` that a payload store uses."""
 
     def mget(self, keys: Sequence[str], /) -> list[bytes | None]:
-        """Return the bytes of each key; None if there are none."""
+        """Return the bytes of each key, or None if there are none."""
         ...
 
     def mset(self, key_value_pairs: Sequence[tuple[str, bytes]], /) -> None:
@@ -46,7 +46,7 @@ class Remote:
             ) from error
 
     def mget(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the bytes of each key; None if there are none."""
+        """Return the bytes of each key, or None if there are none."""
         return [self._read(key) for key in keys]
 
     def _read(self, key: str) -> bytes | None:

@@ -45,7 +45,7 @@ class BridgedTable(Table):
     """For each token id of a speaker, the hearer's row and a 1, or zeros if the token is not shared: (V, E + 1)."""
 
     def __init__(self, rows: torch.Tensor, key: str) -> None:
-        """Create the table; `key` identifies both vocabularies (a digest of a few values would not)."""
+        """Create the table. `key` must identify both vocabularies; a digest of a few values would not suffice."""
         super().__init__(rows)
         vars(self)["key"] = key
 
@@ -122,7 +122,7 @@ def read_rows(payload: Payload, mean_rows: torch.Tensor, places: Sequence[int], 
 
 
 def crossing(mean_rows: torch.Tensor, spans: Sequence[Span]) -> list[bool]:
-    """Return for each position True if the reader gets its mean, False if it gets its words.
+    """Return for each position whether the reader gets the mean (True) or the words (False).
 
     Tokens that share a character are treated alike, since half a character is not text.
     """

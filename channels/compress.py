@@ -50,7 +50,7 @@ def compressed(carried: Tensors, entropy: torch.Tensor, options: LatentOptions) 
 
 
 def is_carried(name: str) -> bool:
-    """Return True for a tensor that is read in addition to words, or a part of one."""
+    """Return True for the name of a tensor that is read in addition to the words, or of a part of such a tensor."""
     return name.partition(".")[0] in CARRIED
 
 
@@ -61,7 +61,7 @@ def uncertain(entropy: torch.Tensor, share: float) -> torch.Tensor:
 
 
 def vectors(tensors: Tensors, name: str) -> torch.Tensor | None:
-    """Return a decoded tensor, for its kept tokens; None if it does not exist."""
+    """Return a decoded tensor, for its kept tokens, or None if it does not exist."""
     if name not in tensors:
         return None
     scale = tensors.get(name + SCALE)

@@ -154,7 +154,7 @@ class KV(Protocol):
         return self._encode(reference, payload, loaded, in_words(reference.body, loaded))
 
     def encode_before(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Cached | None:
-        """Return the keys and values to put before the whole prompt; None if they replace the words."""
+        """Return the keys and values to put before the whole prompt, or None if they replace the words."""
         if self._quotes(payload) or not self.carries(reference, payload, loaded):
             return None
         piece = self._piece(payload, loaded, [*range(payload.positions or 0)])

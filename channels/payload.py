@@ -177,7 +177,7 @@ class Payload:
         return [i for span in spans for i in range(*overlapping(self.spans, span))]
 
     def to_bytes(self) -> bytes:
-        """Return the safetensors file; equal payloads give equal bytes. Refuse tensors that could not be read back."""
+        """Return the safetensors file. Equal payloads give equal bytes. Refuse tensors that could not be read back."""
         import safetensors.torch  # late: it imports torch
 
         payload_check.check(self.tensors, self.label.layers, len(self.label.text))
@@ -217,7 +217,7 @@ class Payload:
 
 
 def entropies(data: bytes) -> list[tuple[Span, float]]:
-    """Return the character span and the entropy (nats) of each token of a payload's file; [] if none was stored.
+    """Return the character span and the entropy (nats) of each token of a payload's file, or [] if none was stored.
 
     Unlike `from_bytes` it loads no torch, which takes seconds.
 
@@ -252,7 +252,7 @@ def degeneration(payload: Payload) -> tuple[str, ...]:
 
 
 def repeated(ids: Sequence[int]) -> float:
-    """Return the share of the last pieces of 4 tokens that occurred before in the message; 0 below 16 tokens."""
+    """Return the share of the last pieces of 4 tokens that occurred before in the message, or 0 below 16 tokens."""
     if len(ids) < WINDOW:
         return 0.0
     grams = [tuple(ids[at : at + GRAM]) for at in range(len(ids) - GRAM + 1)]
@@ -262,7 +262,7 @@ def repeated(ids: Sequence[int]) -> float:
 
 
 def surprise(payload: Payload) -> float:
-    """Return the largest mean over 16 consecutive tokens, in nats per token; 0 below 16 tokens.
+    """Return the largest mean over 16 consecutive tokens, in nats per token, or 0 below 16 tokens.
 
     The tokens' surprise and their entropy each have such means, and the largest of all counts: a mean embedding carries
     the whole distribution, even if the token that represents it is likely.

@@ -141,7 +141,12 @@ def _where_kept(payload: Payload, vectors: torch.Tensor, own: torch.Tensor) -> t
 
 
 def _of_the_same_kind(payload: Payload, donor: Payload, loaded: LoadedModel) -> Payload:
-    """Return the donor, or raise a UsageError if it does not fit this payload, or a PayloadError the model."""
+    """Return the donor after checking that it fits.
+
+    Raises:
+        UsageError: it does not fit this payload.
+        PayloadError: it does not fit the model.
+    """
     donor.check_for(loaded)
     for name in ("protocol", "weights", "layers"):
         mine, other = getattr(payload.label, name), getattr(donor.label, name)

@@ -193,7 +193,7 @@ class Protocol:
         return False
 
     def base(self, loaded: LoadedModel, *, words: bool = False) -> Base:
-        """Return the default temperature; for means one at which they are readable, unless the reply is `words`."""
+        """Return the default temperature. Means get one at which they are readable, unless the reply is `words`."""
         if not self.rules.readable_base:
             return Base(loaded.sampling.temperature)
         return base_temperature(loaded) if self.averages and not words else drawn_temperature(loaded)
@@ -309,7 +309,7 @@ class Protocol:
         return in_words(reference.body, loaded), ()
 
     def encode_before(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Cached | None:
-        """Return a message's keys and values to put before the whole prompt; None without any."""
+        """Return a message's keys and values to put before the whole prompt, or None if it has none."""
         return None
 
     def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
@@ -319,7 +319,7 @@ class Protocol:
         return wanted and same and payload.label.protocol == self.name
 
     def heard_bytes(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> float:
-        """Return the bytes that a reader hears of a message besides its words; 0 if it hears only words."""
+        """Return the bytes that a reader hears of a message besides its words, or 0 if it hears only words."""
         ref, payload = reference.message.latent, self._read_payload(reference, loaded, load)
         if ref is None or payload is None or reference.plain or not self.carries(reference, payload, loaded):
             return 0
@@ -333,7 +333,7 @@ class Protocol:
         return ()
 
     def _origin(self, reply: Reply) -> str:
-        """Return the text that keys, values or a state belong to; empty for the words of the message."""
+        """Return the text that keys, values or a state belong to, or an empty text for the words of the message."""
         return ""
 
     def _with_reference(self, prompt: Prompt, reference: MessageRef, loaded: LoadedModel, load: Load) -> Prompt:
@@ -352,7 +352,7 @@ class Protocol:
         return prompt.with_front(before, reference.message.place, every_first=self.rules.every_first)
 
     def _read_payload(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
-        """Return the payload of a message as it is heard, under the probe of the options; None for words alone."""
+        """Return the payload of a message as it is heard, under the probe of the options, or None for words alone."""
         ref = reference.message.latent
         if ref is None or reference.in_public:
             return None

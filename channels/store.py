@@ -87,7 +87,7 @@ class PayloadRef:
         return f"{shape} × {self.hidden}, {self.dtype}" if self.hidden else shape
 
     def load(self, store: PayloadStore | None = None) -> Payload:
-        """Return the payload from `store`; None tries every open store, then the default folder.
+        """Return the payload from `store`. If it is None, try every open store, then the default folder.
 
         Raises:
             PayloadError: the payload is missing or damaged, or is another message's.
@@ -218,7 +218,7 @@ class PayloadStore:
         return ref
 
     def get(self, sha256: str) -> Payload | None:
-        """Return a payload from the cache, or else from its verified file; None if there is no such file.
+        """Return a payload from the cache or from its verified file, or None if there is no such file.
 
         Raises:
             PayloadError: the file is damaged.
@@ -235,7 +235,7 @@ class PayloadStore:
         return payload
 
     def entropies(self, sha256: str) -> list[tuple[Span, float]] | None:
-        """Return the span and entropy of each token of a payload; None if there is no such file. Errors: see `get`."""
+        """Return the span and entropy of each token of a payload, or None if it has no file. Errors: see `get`."""
         data = self.read(sha256)
         return None if data is None else entropies(data)
 
@@ -248,7 +248,7 @@ class PayloadStore:
         return sorted(match[0] for match in found if match)
 
     def read(self, sha256: str) -> bytes | None:
-        """Return the verified bytes of a file; None if there is no such file.
+        """Return the verified bytes of a file, or None if there is no such file.
 
         Raises:
             PayloadError: the file is damaged or cannot be read.

@@ -139,7 +139,7 @@ def _run(program: str, limits: Limits, backend: str) -> Outcome:
 
 
 def _file(content: str | bytes) -> IO[bytes]:
-    """Return an open file with this content that nothing can be written to."""
+    """Return an open file with this content. Nothing can be written to it."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
         file.flush()

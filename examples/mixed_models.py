@@ -41,7 +41,7 @@ class StandIn(BaseHTTPRequestHandler):
 
 @contextmanager
 def hosted() -> Iterator[ChatOpenAI]:
-    """Yield OpenAI's model if there is a key, else one that uses the local server."""
+    """Yield OpenAI's model if there is a key, else a model that uses the local server."""
     if os.environ.get("OPENAI_API_KEY"):
         yield ChatOpenAI(model=MODEL)
         return

@@ -111,7 +111,8 @@ def tune(search: Search, low: float, high: float, grid: int | None, trials: int)
     speakers = settings.speakers()
     if len(speakers) < 2:
         raise UsageError(
-            f"{search.row.scheme} has {len(speakers)} agent that discusses; choose another scheme or --agents"
+            f"the number of agents that discuss in {search.row.scheme} is {len(speakers)}; expected at least 2: "
+            "choose another scheme, or raise --agents"
         )
     if settings.temperature:
         raise UsageError("--temperature was given, but temperatures are searched; drop it, or use --from and --to")

@@ -1,4 +1,4 @@
-"""Configuration of LangGraph's server: `python -m sottovoce.graphs > langgraph.json`, with other packages' schemes."""
+"""Configuration of LangGraph's server, with other packages' schemes: `python -m sottovoce.graphs > langgraph.json`."""
 
 from __future__ import annotations
 

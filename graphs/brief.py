@@ -124,7 +124,7 @@ def begin(run: RunContext[Brief], state: Discussion) -> Update:
 
 
 async def brief(run: RunContext[Brief], state: Discussion, agent: Agent) -> Update:
-    """Return a sender's message, which needs no words."""
+    """Return a sender's message, which may be without words."""
     builder, informed = agent.prompt_builder(state), run.settings.know == "question"
     asked = (builder.known([]), builder.question_of("")) if informed else ()
     request = builder.prompts.render("brief/brief", documents=builder.documents(), informed=informed)

@@ -105,7 +105,7 @@ class Grouped(Discussion):
 
 
 def begin(run: RunContext[CMD], state: Grouped) -> Update:
-    """Return all agents in groups, on the first level."""
+    """Return the first level, with all agents in groups."""
     return {"groups": run.settings.groups(), "level": 0}
 
 
@@ -120,12 +120,12 @@ def answer_turns(builder: PromptBuilder) -> tuple[Turn, ...]:
 def discuss_turns(
     builder: PromptBuilder, messages: Mapping[str, Message], votes: Sequence[Vote], groups: Groups
 ) -> tuple[Turn, ...]:
-    """Return the question, the agent's last answer, the others' by the visibility rule, and the request for an update.
+    """Return the question, the agent's last answer, the visible answers of others, and the request for an update.
 
     O_i = {(v_j, e_j if j is in i's group, else v_j alone) : j != i} (section 3.2): agents of other groups appear only
     in one tally, as the number of agents per viewpoint, without their explanations. Earlier rounds are not shown.
-    Agents that were not sent to a higher level are in no group. The rule restricts hearers, not speakers, so their
-    viewpoints are in the tally, as if they were one more group.
+    Agents that were not sent to a higher level are in no group. The rule restricts hearers, not speakers, so
+    the viewpoints of these agents are in the tally, as if the agents were one more group.
     """
     mine = next(group for group in groups if builder.agent in group)
     near = [vote for vote in votes if vote["agent"] in mine and vote["agent"] != builder.agent]

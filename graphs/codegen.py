@@ -222,7 +222,7 @@ def validator(read: Callable[[Message], object], error: str) -> Validate:
 
 
 def problem_of(state: Question) -> Problem | None:
-    """Return the question's problem; no agent sees its tests. None without one.
+    """Return the question's problem, or None if it has none. No agent sees the problem's tests.
 
     Raises:
         UsageError: its `game` is not a problem.
@@ -232,7 +232,7 @@ def problem_of(state: Question) -> Problem | None:
 
 
 def entry_point(state: Question) -> str:
-    """Return the name of the required function; empty if it is not known."""
+    """Return the name of the required function, or an empty text if it is not known."""
     problem = problem_of(state)
     return problem.entry_point if problem else ""
 
@@ -488,7 +488,7 @@ def manner(settings: CodeGen) -> str:
 
 
 def draw_problems(n: int, settings: CodeGen, seed: int = 0, split: Split | None = None) -> list[Question]:
-    """Return the first `n` bundled problems: easy ones first for seed 0, else shuffled by the seed."""
+    """Return the first `n` bundled problems. Seed 0 puts easy problems first; other seeds shuffle them."""
     order = [*problems.bundled_problems()]
     if seed:
         random.Random(f"problems/{seed}").shuffle(order)

@@ -140,7 +140,7 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         return question
 
     def _own_thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
-        """Return the config of this graph's own thread; None without one, or inside another graph."""
+        """Return the config of this graph's own thread, or None if there is none or it runs inside another graph."""
         if not isinstance(self.checkpointer, BaseCheckpointSaver):
             return None
         thread = merge_configs(self.config, config)

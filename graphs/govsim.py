@@ -214,7 +214,7 @@ async def reflect(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Upda
 
 
 async def wish(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
-    """Ask an agent in private for the tons that it wants; ask again if the reply does not state them."""
+    """Ask an agent in private for the tons that it wants. Ask again if the reply does not state them."""
     builder, month, pool = agent.prompt_builder(state), state["world"]["month"], state["world"]["pool"]
     lake = builder.prompts.render("govsim/lake", month=month, pool=pool)
     form = words(builder.prompts.render("govsim/wish", pool=pool, steps=builder.steps))
@@ -300,7 +300,7 @@ def _with_rules(state: Fishery, builder: PromptBuilder, *parts: Sequence[Part]) 
 
 
 def _memory(state: Fishery, builder: PromptBuilder, round: int) -> tuple[Part, ...]:
-    """Return an agent's memory of a round and the harvest before it; empty if it was absent."""
+    """Return an agent's memory of a round and the harvest before it, or an empty text if it was absent."""
     note = said(state, builder.agent, round, (REFLECT,))
     if note is None:
         return ()
@@ -433,10 +433,10 @@ def manner(settings: GovSim) -> str:
 
 
 def draw_games(n: int, settings: GovSim, seed: int = 0, split: Split | None = None) -> list[Question]:
-    """Return the first `n` games of a seed with these settings; a split has its own start values, and fewer games.
+    """Return the first `n` games of a seed with these settings. A split has its own start values and fewer games.
 
     Raises:
-        UsageError: there are no such games, or the settings of a split's games name another start.
+        UsageError: there are no such games, or the settings name a start although the split has its own.
     """
     if split is None:
         return [_question(settings.game(f"{seed}/{i}"), f"govsim/{seed}/{i}") for i in range(n)]

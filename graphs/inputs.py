@@ -73,7 +73,7 @@ def _with_question(values: Mapping[str, AnyState]) -> Mapping[str, AnyState]:
         return {**rest, "question": str(questions[-1].text)}
     if is_nested():
         return values
-    raise RequestError(f"messages are {messages!r}, without a human message; expected the question there")
+    raise RequestError(f"messages are {messages!r}; expected a human message with the question")
 
 
 def check_settings(

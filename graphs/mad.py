@@ -225,7 +225,7 @@ def judgement(message: Message, question: Question) -> Verdict:
 
 
 def settled(state: Discussion) -> str | None:
-    """Return the moderator's answer of the current round; None without one."""
+    """Return the moderator's answer of the current round, or None if there is none."""
     message = said(state, "moderator", state["round"], ("moderate",))
     return verdict(message, state).answer if message else None
 

@@ -261,7 +261,7 @@ def selection_form(offered: int, most: int) -> Form:
 
 
 def selected(message: Message, offered: int, most: int) -> list[int] | None:
-    """Return the first `most` chosen numbers below `offered`, each once, in the order of the reply; None without any.
+    """Return the first `most` chosen numbers below `offered`, each once, in the reply's order, or None without any.
 
     The numbers follow the last "Evidence:" that begins a line, or are the whole reply. Remarks in parentheses do not
     count, and a line with anything else chooses nothing. "[No Found]" chooses nothing, too.
@@ -277,7 +277,7 @@ def selected(message: Message, offered: int, most: int) -> list[int] | None:
 
 
 def verdict(message: Message) -> bool | None:
-    """Return a judge's verdict: its own [Yes] or [No], or a last line of that word; None without one, or with both."""
+    """Return a judge's verdict: [Yes] or [No], or a last line of that word. Without one or with both, return None."""
     text = message.whole_text.strip()
     found = [*_VERDICT.finditer(text)] or [*_LAST.finditer(text)]
     if len({each[1].lower() for each in found}) != 1:

@@ -178,7 +178,7 @@ def step_turns(
 
 
 def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
-    """Return all steps in order, each with its observation; None if it is not there yet."""
+    """Return all steps in order, each with its observation, or with None if it has none yet."""
     rounds: dict[int, dict[str, Message]] = {}
     for message in current_messages(state):
         rounds.setdefault(message.round, {})[message.act] = message

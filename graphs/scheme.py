@@ -191,7 +191,7 @@ def scheme(name: str) -> Scheme:
         raise NotInstalled(nearest("scheme", name, SCHEMES.names()), f"scheme {name!r}")
     found: object = SCHEMES[key]  # a package may declare anything
     if not isinstance(found, Scheme):
-        raise UsageError(f"scheme {key!r} is of type {type(found).__name__}; expected a Scheme, the package's record")
+        raise UsageError(f"scheme {key!r} is of type {type(found).__name__}; expected the package's `Scheme` record")
     if found.name != key:
         raise UsageError(
             f"scheme {key!r} calls itself {found.name!r}; give the record and the entry point the same name"

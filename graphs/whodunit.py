@@ -201,7 +201,7 @@ class WhoDunit(Settings):
     @model_validator(mode="after")
     def _fits(self) -> WhoDunit:
         if self.variant == "sym" and self.golden:
-            raise UsageError("golden plays Intel, and sym has no Intel; use it with `variant='asym'`")
+            raise UsageError("golden plays Intel, but sym has no Intel; use golden with `variant='asym'`")
         if self.variant == "asym" and self.agents not in (None, 2):
             raise UsageError(f"agents is {self.agents}, but asym has two, Accuser and Intel; use `variant='sym'`")
         return self
@@ -265,7 +265,7 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: Agent) -> 
 
 
 def effect(update: Update) -> str:
-    """Return the name of a turn's action; empty if it could not be read."""
+    """Return the name of a turn's action, or an empty text if it could not be read."""
     world: World = update["world"]
     return "" if world["cancelled"] else world["done"][-1]["action"]
 
@@ -325,7 +325,7 @@ def _channel(run: RunContext[WhoDunit], state: Mystery, builder: PromptBuilder) 
 
 
 def _values(settings: WhoDunit, state: Mystery, message: Message, *, latest: bool) -> MessageRef | str:
-    """Return the values of a published line; empty if they were not published, or not without others."""
+    """Return the values of a published line, or "" if they were not published, or not without others."""
     done, game, wording = state["world"]["done"][message.round], game_of(state), settings.words
     if "mismatch" in done["blunders"]:  # "is unable to answer" publishes no value
         return ""

@@ -101,7 +101,7 @@ class LoadedModel:
             raise UsageError(f"{self.name!r}: {error}") from error
 
     def varied(self, **parts: JSONValue) -> LoadedModel:
-        """Return the same weights with another engine or chat template."""
+        """Return a model with the same weights and another engine or chat template."""
         other = replace(self, **parts)
         vars(other)["weights_key"] = self.weights_key  # computed once, and never while an engine fetches spread weights
         return other

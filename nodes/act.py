@@ -43,7 +43,7 @@ class Steps(Protocol):
     """True until a step is taken that is not recorded; the state before it is from a file, so it is checked."""
 
     def repeat(self, step: str) -> Update | None:
-        """Return the recorded update of a step; None if it was not taken yet."""
+        """Return the recorded update of a step, or None if it was not taken yet."""
 
     def take(self, step: str, update: Update) -> None:
         """Record a step."""
@@ -52,7 +52,7 @@ class Steps(Protocol):
         """Record that an agent is asked: the place of its message, its prompt, and the messages of others in it."""
 
     def grows(self, ask: Ask) -> Grew | None:
-        """Return a function that takes the text of a reply so far, from any thread; None if nobody watches."""
+        """Return a function that takes the text of a reply so far, from any thread, or None if nobody watches."""
 
 
 RUNNING: ContextVar[tuple[object, Steps] | None] = ContextVar("running", default=None)

@@ -116,12 +116,12 @@ class Agent:
         return frozenset(name for name in COMPONENTS if getattr(self.settings, name))
 
     def prompt_builder(self, question: Question, owner: str | None = "") -> PromptBuilder:
-        """Return a builder of the agent's prompts with the documents of `owner`: by default its own; None means all."""
+        """Return a builder of the agent's prompts with the documents of `owner`, by default its own. None means all."""
         documents = self.name if owner == "" else owner
         return PromptBuilder(self.prompts, question, documents, self.system, self.name, self.components, self.wording)
 
     def constraint(self, form: Form | None) -> Form | None:
-        """Return the format that constrains a reply's decoding, by the run's settings; None leaves it free."""
+        """Return the format that constrains a reply's decoding, by the run's settings, or None if it is free."""
         guide = self.settings.guide
         if form is None or guide == "off" or self.settings.compat == "reference":
             return None

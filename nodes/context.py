@@ -170,10 +170,10 @@ class Contexts(Generic[AnySettings]):
         return self._as_spoken(settings, self.defaults.model_fields_set | set(context))
 
     def of(self, state: Discussion, opened: AnySettings | None = None, *, new: bool = False) -> RunContext[AnySettings]:
-        """Return the context of the settings in state; the context of a `new` run has not read anything yet.
+        """Return the run context for the settings in state. With `new`, create one that has read nothing yet.
 
-        `opened` are these settings if this discussion was just opened with them; other settings come from a file or a
-        client.
+        `opened` has these settings if the discussion was just opened with them. Without it, the settings in state come
+        from a file or a client.
 
         Raises:
             UsageError: the settings are invalid, or the run's context asks for others.
@@ -207,7 +207,7 @@ class Contexts(Generic[AnySettings]):
         return run
 
     def check(self, state: Discussion, *, started: bool = True) -> None:
-        """Refuse an invalid state; before a discussion has `started`, only values of a wrong type."""
+        """Refuse an invalid state. Before a discussion has `started`, refuse only values of a wrong type."""
         check_types(state, self.state)
         if started:
             check_state(state, {*self.acting, *self.of(state).settings.names()})
@@ -220,7 +220,7 @@ class Contexts(Generic[AnySettings]):
                     f"{who} for {asked}, but this graph was built with {built}; build it with those settings"
                 )
         if settings.watch != self.defaults.watch:
-            raise UsageError(f"{who} for other monitors than this graph was built with; build it with those")
+            raise UsageError(f"{who} for other monitors than this graph was built with; build it with those monitors")
         if settings.approve and not self.defaults.approve:
             raise UsageError(f"{who} for approvals, but this graph was built without; build it with `approve`")
 
@@ -304,7 +304,7 @@ def _key(state: Discussion, context: Mapping[str, AnyState]) -> str:
 
 
 def _runtime_context() -> AnyState:
-    """Return the runtime context as the caller gave it; None without one."""
+    """Return the runtime context as the caller gave it, or None if there is none."""
     try:
         return getattr(get_runtime(), "context", None)
     except RuntimeError:  # no graph is running

@@ -125,7 +125,7 @@ def viewpoint_slots(
 
 
 def took(vote: Mapping[str, JSONValue]) -> str:
-    """Return in words the second request that was needed to read a vote; empty without one."""
+    """Return a phrase for the second request that was needed to read a vote, or an empty text if none was."""
     return {"repair": "asked again", "answer": "asked for the answer"}.get(vote.get("asked", ""), "")
 
 
@@ -251,7 +251,7 @@ def decided(
 
 
 def _wins(tied: Sequence[Viewpoint]) -> str:
-    """Return why the first of several tied viewpoints wins."""
+    """Return the reason that the first of several tied viewpoints wins."""
     agent, entropies = tied[0].agents[0], [each.entropy for each in tied if each.entropy is not None]
     if len(entropies) < len(tied) or entropies[0] == entropies[1]:
         return f"{agent} spoke first"

@@ -167,7 +167,7 @@ class Wiki(Protocol):
     """A service that has whole pages."""
 
     def page(self, title: str) -> Piece | None:
-        """Return the page of that title; None without one."""
+        """Return the page of that title, or None if there is none."""
 
     def similar(self, query: str, n: int) -> list[str]:
         """Return up to `n` similar titles."""
@@ -180,7 +180,7 @@ class Articles:
         self._wiki = wiki
 
     def page(self, name: str) -> Page | None:
-        """Return the page of that name in sentences; None if there is none, or if it is a disambiguation page."""
+        """Return the page of that name in sentences, or None if there is none or it is a disambiguation page."""
         found = self._wiki.page(name)
         return Page(found.title, tuple(sentences(paragraphs(found.text)))) if found else None
 
@@ -197,7 +197,7 @@ class FoundPassages:
         self._retriever = retriever
 
     def page(self, name: str) -> Page | None:
-        """Return the passages as one page; None if the search finds none."""
+        """Return the passages as one page, or None if the search finds none."""
         self.documents = self._retriever.invoke(name, k=BEST)
         texts = [each.page_content for each in self.documents]
         return Page(name, tuple(sentences("\n".join(texts)))) if texts else None
@@ -272,7 +272,7 @@ def _titled(question: Question) -> list[tuple[str, str]]:
 
 
 def _joined(titled: Iterable[tuple[str, str]]) -> list[Page]:
-    """Return pages, with passages of one title joined: data sets split articles."""
+    """Return one page for each title. Passages with the same title are joined, since data sets split articles."""
     pages: dict[str, Page] = {}
     for title, text in titled:
         before = pages.get(key(title), Page(title, ()))

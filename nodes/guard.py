@@ -80,7 +80,7 @@ class Guard:
                 raise UsageError(nearest(f"feature of the monitor of {role}:", other, list(known)))
 
     def of_role(self, role: str) -> Monitor | None:
-        """Return the monitor that serves a role; None without one."""
+        """Return the monitor that serves a role, or None if there is none."""
         return self.monitors.get(role) or self.monitors.get(ALL)
 
     def begin(self, run: RunContext[Any]) -> list[str]:
@@ -170,7 +170,7 @@ def finished(messages: Sequence[Message]) -> list[Message]:
 
 
 def decoder_of(model: LocalModel | None) -> Decode | None:
-    """Return the decoder of a local model's token ids; None for a hosted model."""
+    """Return the decoder of a local model's token ids, or None for a hosted model."""
     if model is None:
         return None
     tokenizer = model.loaded.tokenizer
@@ -211,7 +211,7 @@ def features_of_acts(
 
 
 def missing_features(agent: Agent, measure: Measure) -> str:
-    """Return the features that a chat model cannot return, with a remedy; empty if it may. Local models can."""
+    """Return the features that a chat model cannot return, with a remedy, or an empty text if there are none."""
     if agent.is_hooked:
         return ""
     model = agent.model

@@ -199,7 +199,7 @@ class Edge(NamedTuple):
 
 
 def check_alone(run: RunContext[Any]) -> list[str]:
-    """Return notes on agents with models that run one request at a time."""
+    """Return a note for each agent whose model runs one request at a time."""
     if not (local := local_models(run)):
         return []
     from sottovoce.models.load import ONE_BY_ONE  # late: torch

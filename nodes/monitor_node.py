@@ -98,7 +98,7 @@ def _intervened(
     name: str,
     back_to: int,
 ) -> Update:
-    """Return the record of an intervention in state, which no reset removes, and the node's next step."""
+    """Return the record of an intervention, which stays in state after a reset, and the node's next step."""
     last, (epoch, round, turn) = messages[-1], moment(state)
     entry = Intervened(
         agent=", ".join(dict.fromkeys(message.agent for message in messages)),

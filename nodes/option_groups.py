@@ -137,7 +137,7 @@ HEADINGS = (OWN, *GROUPS)
 
 
 def heading(setting: str) -> str | None:
-    """Return the heading of a setting; None if it is among the first."""
+    """Return the heading of a setting, or None for the settings in `FIRST`, which come before all headings."""
     found = next((heading for heading, names in GROUPS.items() if setting in names), OWN)
     return None if setting in FIRST else found
 

@@ -181,7 +181,7 @@ def donated(turns: tuple[Turn, ...]) -> tuple[tuple[PayloadRef, ...], tuple[str,
 
 
 def donors_of(run: RunContext[Any], agent: Agent) -> Donors | None:
-    """Return the donors for an agent's probe; None if the probe does not need any.
+    """Return the donors for an agent's probe, or None if the probe does not need any.
 
     Raises:
         UsageError: there is no such run, it is not finished, or it has no payload of this protocol.

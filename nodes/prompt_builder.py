@@ -236,7 +236,7 @@ def own_turn(message: Message, *, latest: bool = True) -> Turn:
 
 
 def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts of a prompt, joined by empty lines; empty parts are left out."""
+    """Return the parts of a prompt, joined by empty lines. Leave out empty parts."""
     found: list[Part] = []
     for block in filter(None, parts):
         for part in (*(["\n\n"] if found else []), *block):

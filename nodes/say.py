@@ -145,7 +145,7 @@ async def say_answer(
 
 
 def form_of(question: Question) -> Form | None:
-    """Return the form of an answer to the question; None if any text may be an answer."""
+    """Return the form of an answer to the question, or None if any text may be an answer."""
     return kinds.KINDS[kinds.kind_of(question)].grammar(question.get("choices") or [])
 
 

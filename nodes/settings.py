@@ -249,7 +249,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         return self.names()
 
     def owners(self) -> list[str] | None:
-        """Return the agents that may have private documents; None if one agent reads them all."""
+        """Return the agents that may have private documents, or None if one agent reads them all."""
         return self.names() if self.discusses else None
 
     def dealt(self, documents: Documents) -> Documents:
@@ -279,7 +279,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         return folder_of(pack, type(self).__name__.lower(), self.protocol)
 
     def per_agent(self, field: str) -> list[JSONValue]:
-        """Return the values of a per-agent field, one for each of `names`; [] if none was set.
+        """Return the values of a per-agent field, one for each of `names`, or [] if none was set.
 
         One value applies to all agents. With one value for each agent that discusses, the others get the first agent's
         value, but they do not get a system prompt.
@@ -298,7 +298,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         raise UsageError(f"{field} has {len(values)} values for {asked}; give one for all, or one each")
 
     def of(self, field: str, agent: str) -> JSONValue:
-        """Return one agent's value of a per-agent field; None if none was set."""
+        """Return one agent's value of a per-agent field, or None if none was set."""
         values = self.per_agent(field)
         return values[self.names().index(agent)] if values else None
 

@@ -55,7 +55,7 @@ def settings_of(state: Discussion, known: Collection[str]) -> JSON:
             f"the state's settings are {settings!r}; expected all of them by name, as 'opening' wrote them"
         )
     if missing := next((name for name in WHOLE if name in known and name not in settings), None):
-        raise UsageError(f"the state's settings have no {missing!r}; write all of them, as 'opening' did")
+        raise UsageError(f"the state's settings have no {missing!r}; write all settings, as 'opening' does")
     return settings
 
 

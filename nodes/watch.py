@@ -108,7 +108,7 @@ def redrawn(run: RunContext[Any], state: Discussion, place: Place, own: float | 
 
 
 def warmed(run: RunContext[Any], agent: str) -> float | None:
-    """Return the temperature of an agent's repeated replies, if its own is 0; otherwise None."""
+    """Return the temperature of an agent's repeated replies if its own temperature is 0, otherwise None."""
     return run.settings.redraw_temperature or None if _is_cold(run, agent, run.agent(agent).temperature) else None
 
 

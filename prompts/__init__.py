@@ -1,7 +1,7 @@
 """Prompts of agents: prompt files with named slots, and the parsers of answers.
 
-This folder has two prompt packs: `bundled`, for the bundled model, which was trained on it, and `paper`, the papers'
-setups.
+This folder has two prompt packs: `bundled`, for the bundled model, which was trained on it, and `paper`, with
+the papers' setups.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def is_own_lead(lead: str) -> bool:
 
 
 def is_upheld(behind: str) -> bool:
-    """Return whether the clause behind a statement neither denies it, nor sets a condition, nor names another speaker.
+    """Return True if the clause after a statement does not deny it, set a condition, or name another speaker.
 
     >>> is_upheld(" is what agent 2 got."), is_upheld(" if all are meant."), is_upheld(", not 18 as agent 2 says.")
     (False, False, True)

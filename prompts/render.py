@@ -127,7 +127,7 @@ class Prompts:
 
 @lru_cache(maxsize=1024)
 def _compiled(text: str) -> Template:
-    """Return a compiled prompt; all discussions share it, since compiling the bundled ones takes a quarter second."""
+    """Return a compiled prompt. All discussions share it: compiling the bundled prompts takes a quarter of a second."""
     return ENVIRONMENT.from_string(text)
 
 

@@ -39,7 +39,7 @@ class Passage:
     """Further properties by name: a year, a section."""
 
     def passes(self, filter: Filter) -> bool:
-        """Return whether the passage has every value of a filter; 1821, 1821.0 and "1821" are equal."""
+        """Return whether the passage has every value of a filter. 1821, 1821.0 and "1821" are equal."""
         known = {**self.metadata, "docid": self.docid, "title": self.title, "url": self.url}
         return all(name in known and _as_text(known[name]) == _as_text(value) for name, value in filter.items())
 

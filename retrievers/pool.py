@@ -79,7 +79,7 @@ def pool_of(documents: Iterable[Document], agent: str = "", round: int = 0) -> P
 
 
 def merged(left: Mapping[str, Evidence], right: Mapping[str, Evidence]) -> Pool:
-    """Return all pieces of two pools; a piece in both has the origins of both."""
+    """Return all pieces of two pools. A piece that is in both has the origins of both."""
     return {key: _joined([pool[key] for pool in (left, right) if key in pool]) for key in sorted({*left, *right})}
 
 

@@ -125,10 +125,10 @@ def _judge(status: int, content: JSON) -> Trouble | None:
 
 
 def _listed(content: JSON, name: str) -> list[JSON]:
-    """Return the list that a query found; empty if the answer has no `query`."""
+    """Return the list that a query found, which is empty if the answer has no `query`."""
     listed = content.get("query", {}).get(name, []) if isinstance(content.get("query", {}), dict) else None
     if not (isinstance(listed, list) and all(isinstance(page, dict) and "title" in page for page in listed)):
-        raise RetrievalError(f"wikipedia answered {name} that are not a list of pages: {words(listed)!r}")
+        raise RetrievalError(f"wikipedia returned {words(listed)!r} for {name!r}; expected a list of pages")
     return listed
 
 

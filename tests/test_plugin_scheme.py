@@ -45,7 +45,7 @@ BROKEN = {
         "of 'no_such_module:SCHEME' cannot be imported: No module named 'no_such_module'",
     ),
     "raises": ("broken_raises:SCHEME", "of 'broken_raises:SCHEME' cannot be imported: ValueError: it is broken"),
-    "thing": ("broken_thing:SCHEME", "is of type int; expected a Scheme, the package's record"),
+    "thing": ("broken_thing:SCHEME", "is of type int; expected the package's `Scheme` record"),
     "other_name": ("panel:SCHEME", "calls itself 'panel'; give the record and the entry point the same name"),
 }
 

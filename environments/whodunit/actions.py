@@ -116,7 +116,7 @@ def people(of: Sequence[Mapping[str, str]], wording: Wording) -> list[str]:
 
 
 def _clause(attribute: str, value: str) -> tuple[str, str]:
-    """Return a verb and its complement; "a black hat" is the value "black" of a hat."""
+    """Return a verb and its complement. For the attribute "hat", the value "a black hat" counts as "black"."""
     verb, rest = CLAUSES.get(attribute, ("have", f"{{}} as {attribute.replace('_', ' ')}"))
     before, _, noun = rest.partition("{}")
     value = re.sub(rf"^(?:{re.escape(before)}|(?:an?|the) )", "", value, flags=re.IGNORECASE) if before else value

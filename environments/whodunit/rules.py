@@ -116,7 +116,7 @@ def _published(game: Game, world: World, agent: str, action: Action, wording: Wo
 
 
 def _reply(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, dict[str, object]]:
-    """Publish Intel's reply as claimed; a yes or no to no specific question says nothing."""
+    """Publish Intel's reply as a claim. A yes or no without a specific question claims nothing."""
     claim = _claim(world, action)
     if claim is None:
         return f"{agent} is unable to answer.", {"request": None}

@@ -312,7 +312,7 @@ class Constrained(Constraint):
         return self.complete is None and self.grammar.in_text(self.path)
 
     def next(self, chosen: Chosen) -> Effect:
-        """Return the choice if it leads on and leaves enough tokens, else the next token of the path."""
+        """Return the choice if it is allowed and leaves enough tokens, else the next token of the path."""
         if self.forced:
             return self._close(chosen, self.queue)
         if chosen.nearest is not None and (after := self.after(chosen.nearest, chosen)):
@@ -324,7 +324,7 @@ class Constrained(Constraint):
         return Effect(self, None) if self.complete is not None else self._close(chosen, to_close or len(self.path))
 
     def after(self, id: int, chosen: Chosen) -> Constrained | None:
-        """Return the state after one more token; None if the token does not lead on or leaves too few tokens."""
+        """Return the state after one more token, or None if the token is not allowed or leaves too few tokens."""
         left, grammar = chosen.left - 1, self.grammar
         if self._in_text and id in grammar.vocabulary.plain and self._mask is not None and self._mask[id]:
             return self if self._needed <= left else None

@@ -92,7 +92,7 @@ class Runner:
         return inputs
 
     def _places(self, batch: Batch) -> slice | torch.Tensor | None:
-        """Return the rows of a pass that are chosen for; None for all."""
+        """Return the rows of a pass for which a token is chosen, or None if these are all rows."""
         n = len(batch.chosen)
         if batch.drafts:  # the pass returned no others
             return None

@@ -340,7 +340,7 @@ def failure(error: BaseException) -> SottovoceError:
 
 
 def let_go(error: BaseException) -> None:
-    """Replace an error's tracebacks by notes: their frames would keep the engine's memory alive."""
+    """Replace an error's tracebacks with notes, since a traceback's frames keep the engine's memory alive."""
     seen: BaseException | None = error
     while seen is not None:
         if seen.__traceback__ is not None:

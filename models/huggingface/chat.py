@@ -104,7 +104,7 @@ class ChatTemplate:
         `opened` adds the text that opens the assistant's turn. No beginning-of-sequence id is added to a template's
         text; without a template, the tokenizer's own id opens the chat. `pasted` hides the texts after the first user
         turn from the template, so that it cannot trim them, and tokenizes them separately from the text around them.
-        `most` is the length of the model's context; a text far longer is refused without tokenizing all of it.
+        `most` is the length of the model's context; a much longer text is refused before all of it is tokenized.
 
         Raises:
             ContextOverflow: the beginning of a text alone has more tokens than `most`.

@@ -72,7 +72,7 @@ def placed(model: PreTrainedModel, place: Place) -> PreTrainedModel:
         if unknown := [name for name, _ in place if name not in known]:  # accelerate would leave it on the CPU silently
             raise ModelError(
                 f"the device map names {unknown[0]!r}, which is not a module of {type(model).__name__}; "
-                f"it has {', '.join(sorted(child for child, _ in model.named_children()))} and what is below them"
+                f"it has {', '.join(sorted(child for child, _ in model.named_children()))} and their submodules"
             )
     elif place != MAP:
         try:

@@ -77,7 +77,7 @@ class Attention:
         implementation = config._attn_implementation
         if implementation not in ("sdpa", "eager"):
             raise ModelError(
-                f"{type(model).__name__} uses the attention {implementation!r}, which takes no mask for each sequence; "
+                f"{type(model).__name__} uses the attention {implementation!r}, which accepts no mask per sequence; "
                 "load it with attn_implementation 'sdpa' or 'eager'"
             )
         kinds = tuple(getattr(config, "layer_types", None) or ())

@@ -59,7 +59,7 @@ def call_format(rendered: Callable[..., str] | None) -> CallFormat:
         UsageError: it does not know tools, or does not write calls as JSON.
     """
     if rendered is None:
-        raise UsageError(f"the model has no chat template, and so no tools; {OTHERS}")
+        raise UsageError(f"the model has no chat template, so it has no tools; {OTHERS}")
     asked: JSON = {"role": "user", "content": ASKED}
     call = {"id": ID, "type": "function", "function": {"name": NAME, "arguments": ARGUMENTS}}
     result: JSON = {"role": "tool", "name": NAME, "tool_call_id": ID, "content": "ok"}

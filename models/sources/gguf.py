@@ -117,7 +117,7 @@ class Reader(GGUFReader):
 
 def _check_count(kind: str, count: int, limit: int) -> None:
     if count > limit:
-        raise ValueError(f"it has {count:,} {kind}; expected {limit:,} at most")
+        raise ValueError(f"it has {count:,} {kind}; expected at most {limit:,}")
 
 
 def check_sizes(reader: GGUFReader) -> None:

@@ -128,7 +128,7 @@ def check_whole(name: str, path: Path) -> None:
                 )
     if (path / ADAPTER).is_file():  # with `peft` installed, transformers would open the model that it names
         raise ModelError(
-            f"model {name!r} has {ADAPTER}, which names another model; expected a whole one: merge the adapter into "
+            f"model {name!r} has {ADAPTER}, which names another model; expected a complete one: merge the adapter into "
             "that model (`merge_and_unload` of peft)"
         )
 

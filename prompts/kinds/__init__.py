@@ -229,7 +229,7 @@ def _read(text: str, name: str, choices: tuple[str, ...]) -> Reading:
 
 
 def _value(kind: Kind, said: str, choices: tuple[str, ...]) -> str | None:
-    """Return the answer that the kind reads from a statement; empty if it has a word of doubt that no choice has."""
+    """Return the answer that a kind reads from a statement, or "" if it has a word of doubt that no choice has."""
     answer = kind.read(said, choices)
     doubt = DOUBTFUL.search(re.sub(r"\([^()\s]*\s[^()\s]+\s[^()]*\)", "", first(without_reason(said))))
     is_own_word = doubt and any(doubt[0].casefold() in choice.casefold() for choice in choices)
@@ -239,7 +239,7 @@ def _value(kind: Kind, said: str, choices: tuple[str, ...]) -> str | None:
 def _settled(
     stated: Sequence[tuple[Mark, str]], body: str, same: Callable[[str, str], bool]
 ) -> tuple[Mark, str] | None:
-    """Return the last statement; None without any, if words after it retract it, or if it differs from an earlier one.
+    """Return the last statement, or None if there is none, later words retract it, or it differs from an earlier one.
 
     It may differ from one that it corrects: it calls itself final, or words between them say that they correct.
     """

@@ -317,7 +317,7 @@ class Agreement:
 
 
 def agreements(raters: Mapping[str, Verdicts], clusters: Mapping[str, str]) -> Iterator[Agreement]:
-    """Yield the agreement of every pair of raters with at least one answer in common; see `Run.clusters`."""
+    """Yield the agreement of every pair of raters that judged a common answer. For `clusters` see `Run.clusters`."""
     for left, right in combinations(raters, 2):
         if common := [key for key in raters[left] if key in raters[right]]:
             pairs = [(raters[left][key], raters[right][key]) for key in common]

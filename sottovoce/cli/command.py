@@ -1,4 +1,4 @@
-"""Commands with pydantic models as options, and groups of commands; a group of schemes makes its commands when used."""
+"""Commands with pydantic models as options, and groups of commands. A group of schemes creates its commands on use."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; dashes and underscores are the same."""
+        """Find a command. Dashes and underscores in its name are equivalent."""
         name, names = args[0].replace("_", "-"), self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
             raise UsageError(nearest(self.noun, args[0], names))

@@ -45,7 +45,7 @@ STEP = "Run a discussion step by step: edit, go back, fork."
 
 
 class Program(Commands):
-    """The program: the schemes, and the groups of the other commands."""
+    """The program, with one command for each scheme and groups of the other commands."""
 
     def rows(self) -> dict[str, list[Row]]:
         """Return the schemes with `step`, and the groups."""

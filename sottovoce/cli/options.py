@@ -226,7 +226,7 @@ def _choices(info: FieldInfo) -> list[str]:
 
 
 class OutputFiles(Checked):
-    """The files to write about runs."""
+    """The options for files that a command writes about runs."""
 
     model_config = ConfigDict(title="Files")
 

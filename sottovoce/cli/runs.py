@@ -132,7 +132,7 @@ class VerifyOptions(Checked):
 
 
 class JudgeOptions(Checked):
-    """The run, and its judge."""
+    """The options that choose a run and its judge."""
 
     model_config = ConfigDict(title="Judge")
 

@@ -133,7 +133,10 @@ class LateReply(EngineError):
 
 
 def nearest(kind: str, name: object, known: Iterable[str]) -> str:
-    """Return the message for an unknown name: the known one of similar spelling, and all of them if they are few."""
+    """Return the message for an unknown name.
+
+    It suggests a known name of similar spelling, and lists all known names if they are few.
+    """
     names = {each.lower(): each for each in sorted(known)}
     near = difflib.get_close_matches(str(name).lower(), names, n=1)
     message = f"unknown {kind} {name!r}" + "".join(f"; did you mean {names[each]!r}?" for each in near)

@@ -43,7 +43,9 @@ def wait(coroutine: Coroutine[object, object, T]) -> T:
     """
     if is_ours():
         coroutine.close()
-        raise RuntimeError("an act called a sync method of a model or graph; await the async one, or use a plain act")
+        raise RuntimeError(
+            "an act called a sync method of a model or graph; await the async method, or use a plain act"
+        )
     loop, tasks, ended = _ours(), list[asyncio.Task[T]](), Event()
 
     def start() -> None:

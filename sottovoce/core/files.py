@@ -39,7 +39,7 @@ FORCE_VERDICTS = f"{FORCE} Give verdicts on runs that lost more than a tenth of 
 
 
 def opened(path: str | Path) -> BufferedReader:
-    """Open a regular file for reading bytes; refuse anything else at once, without reading or waiting.
+    """Open a regular file for reading bytes. Refuse anything else at once, without reading or waiting.
 
     Raises:
         OSError: the file does not exist, cannot be read, or is not a regular file.
@@ -124,7 +124,7 @@ class OutputFile:
             raise UsageError(f"{option} {str(path)!r} ends in {path.suffix!r}; expected {' or '.join(endings)}")
 
     def write(self, text: str | bytes) -> None:
-        """Check the path again and write the complete file, or nothing; a link's target is written.
+        """Check the path again and write the complete file, or nothing. If the path is a link, write its target.
 
         Errors: see `write` and the constructor.
         """
@@ -278,7 +278,7 @@ def read_yaml(path: Path, subject: str, example: str, names: tuple[str, ...] = (
 
 
 def _is_larger(root: Any) -> bool:  # Any: a node of yaml, or None
-    """Return whether a document becomes larger than LARGEST_YAML; an alias counts with its expanded size."""
+    """Return whether a document becomes larger than LARGEST_YAML. An alias counts with its expanded size."""
     left, nodes = LARGEST_YAML, [root] if root else []
     while nodes and left >= 0:
         value = nodes.pop().value

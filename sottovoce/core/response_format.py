@@ -91,7 +91,10 @@ class Form:
 
     @property
     def key(self) -> str:
-        """A text that is equal for equal formats, including the order of fields; a JSON schema is not hashable."""
+        """A hashable text for the format, since a JSON schema is not hashable.
+
+        Two formats have the same text if they are equal, including the order of fields.
+        """
         return json.dumps(asdict(self))
 
     @property

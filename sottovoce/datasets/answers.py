@@ -19,7 +19,7 @@ PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")
 
 
 def plain_number(said: str) -> str:
-    """Return a number without thousands separators, currency and percent signs: "$2,125.50" is "2125.50".
+    """Return a number without thousands separators, currency and percent signs: "$2,125.50" becomes "2125.50".
 
     A minus sign is kept. The evaluators of Du and SDE read only the last group of digits and lose signs (16 of
     GSM8K's 1,319 answers).

@@ -77,7 +77,7 @@ def _musique(row: Row) -> Fields:
 
 
 def _tmath(row: Row) -> Fields:
-    """Read a problem: senders read its hints; ROUGE-L compares replies with its solution, which is not a target."""
+    """Read a problem. Senders read its hints. ROUGE-L compares replies with its solution, which is not a target."""
     hints, solution = row.get("socratic_questions"), row.text("solution")
     hints = hints.strip() if isinstance(hints, str) else "\n".join(row.texts("socratic_questions"))
     if not hints:

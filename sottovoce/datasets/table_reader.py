@@ -344,5 +344,5 @@ def _named(names: Sequence[str], cells: list[str], separator: str) -> Values:
     """Return the cells by name, without empty ones and unnamed columns (pandas writes its index in one)."""
     if len(cells) != len(names):
         found = f"found {counted(len(cells), 'cell')}; expected {len(names)}, one per name"
-        raise UsageError(f"{found}, separated by {separator!r}; quote cells that contain it")
+        raise UsageError(f"{found}, separated by {separator!r}; quote cells that contain the separator")
     return {name: cell for name, cell in zip(names, cells, strict=True) if name and cell}

@@ -125,7 +125,7 @@ def _bytes(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | N
 
 
 def _bytes_heard(record: DiscussionRecord) -> float | None:
-    """Return the bytes that agents of a discussion heard; None if they hear one another, but no hearing is recorded."""
+    """Return the bytes that agents heard, or None if they hear one another but no hearing is recorded."""
     size, hears = hearings(record.prompts), heard_edges(record.chosen())
     return size.nbytes if size and (size.times or not hears) else None
 
@@ -133,7 +133,7 @@ def _bytes_heard(record: DiscussionRecord) -> float | None:
 def _against(
     quantity: str, costs: Mapping[str, float], summaries: Sequence[Summary], runs: Mapping[str, Run]
 ) -> Drawing | None:
-    """Plot accuracy against a cost per discussion; None unless one is known and above 0."""
+    """Plot accuracy against a cost per discussion. Return None unless a known cost is above 0."""
     scored, of = {run: share for run, share in _scored(summaries).items() if run in costs}, looks(runs)
     if not (above := [costs[run] for run in scored if costs[run] > 0]):
         return None

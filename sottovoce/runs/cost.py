@@ -138,12 +138,12 @@ def read_prices(path: Path | str) -> dict[str, Price]:
     if not rows or not {"model", "in", "out"} <= {*columns} or any(None in row for row in rows):
         found = f"{counted(len(rows), 'row')} under {shortened(', '.join(columns)) or 'no header'}"
         raise UsageError(
-            f"{name} has {found}; expected the columns model, in, out, and perhaps cached, and rows of them"
+            f"{name} has {found}; expected the columns model, in, out, and optionally cached, and rows of them"
         )
     try:
         prices = [Price.model_validate({str(key): cell for key, cell in row.items() if cell}) for row in rows]
     except UsageError as error:
-        raise UsageError(f"{name}: {error}; expected the columns model, in, out, and perhaps cached") from error
+        raise UsageError(f"{name}: {error}; expected the columns model, in, out, and optionally cached") from error
     return {price.model: price for price in prices}
 
 

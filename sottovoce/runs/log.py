@@ -330,7 +330,7 @@ def check(data: bytes) -> Line:
 
 
 def checked(folder: Path) -> Iterator[tuple[JSON, Line]]:
-    """Yield the lines of a log, unchecked and by their types.
+    """Yield each line of a log twice: as unchecked JSON, and as a checked object of its type.
 
     Raises:
         RecordError: a line is damaged, another version wrote the log, or a kind of answer is not installed.

@@ -215,7 +215,10 @@ class DiscussionRecord(BaseModel):
         return rounds
 
     def answered_as(self) -> list[dict[str, tuple[Message, Vote]]]:
-        """Return the same, each with its vote: as the scheme counted it, or as the scheme's rule reads the message."""
+        """Return the messages of `answered`, each with its vote.
+
+        This is the vote that the scheme counted. If it counted none, the scheme's rule reads the vote from the message.
+        """
         state = self._state()
         counted = {(each.epoch, each.round, vote["agent"]): vote for each in self.counts for vote in each.votes}
         return [

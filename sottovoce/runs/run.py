@@ -65,7 +65,7 @@ Observer = Callable[[DiscussionRecord, Event], None]
 
 
 class Run:
-    """A run, read from its directory or in progress; each event enters its records and its log as a line."""
+    """A run, in progress or read from its directory. Each event enters its records and becomes a line of its log."""
 
     def __init__(self, manifest: RunManifest, questions: Sequence[Question] = (), folder: Path | None = None) -> None:
         """Make a run without messages. `start` starts a run in a directory, and `load_run` reads one from there."""

@@ -38,10 +38,10 @@ class Log:
     """The log of a run, open for writing; one process at a time."""
 
     def __init__(self, folder: Path, *, new: bool = False) -> None:
-        """Lock a run's directory and open its log; `new` creates both, otherwise the log is resumed.
+        """Lock a run's directory and open its log. `new` creates both; otherwise the log is resumed.
 
         Raises:
-            RecordError: another process uses it, it cannot be written, or there is a link in it.
+            RecordError: another process uses the directory, it cannot be written, or it contains a link.
         """
         self.path, self.new = folder / LOG, new
         self.untouched = not new

@@ -125,8 +125,8 @@ def run_all(
             raise UsageError("a human takes part in this run, but nobody can reply here; use its scheme's command")
         if limits is not None and limits.workers:
             if models is not None or watch is not None:
-                made = "workers make their models and monitors from the settings"
-                raise UsageError(f"{made}; name them there, or drop `workers=`")
+                made = "workers create models and monitors from the settings"
+                raise UsageError(f"{made}; name them in the settings, or drop `workers=`")
             if settings.asks_people or _hands_over(settings, watch):
                 raise UsageError("workers cannot ask a human; drop `workers=`, or let only models take part")
             from sottovoce.runs.cluster import run_on_cluster  # late: few runs need it

@@ -55,7 +55,7 @@ class Reading:
             self.divergence = str(error) or type(error).__name__
 
     def repeat(self, step: str) -> Update | None:
-        """Return the recorded update of a step; None if it reads replies, and so runs."""
+        """Return the recorded update of a step, or None for a step that reads replies and therefore runs."""
         if (line := self.steps.get(step)) is None:
             raise _OtherStep(f"another step would follow than the recorded ones: {step}")
         messages = [event.to_dict() for event in line.events if isinstance(event, Message)]
@@ -76,7 +76,7 @@ class Reading:
         raise _OtherStep(f"another reply would be asked for: that of {place}")
 
     def grows(self, ask: Ask) -> None:
-        """Show no text."""
+        """Ignore the text of a growing reply: nobody watches."""
 
     def line(self, line: Line) -> Line:
         """Return a line of the log as this version reads it."""

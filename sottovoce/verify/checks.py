@@ -31,7 +31,9 @@ SPOKEN_BY_MODELS = {"model", "expert", "dummy", "rule"}
 
 
 def verify(run: Run, reruns: int = 3, seed: int = 0, trust: Trust = NO_TRUST) -> Verification:
-    """Check a run that was read from its directory, and re-run some discussions, drawn by `seed`; 0 loads no model.
+    """Check a run that was read from its directory, and re-run `reruns` discussions drawn by `seed`.
+
+    With 0 re-runs, no model is loaded.
 
     Raises:
         UsageError: a re-run needs something that `trust` does not allow.

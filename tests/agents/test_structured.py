@@ -122,7 +122,10 @@ def test_a_call_is_written_and_read_as_in_the_template(template: str, opening: s
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
-        (None, "has no chat template, and so no tools; bind no tools, or ask for JSON by with_structured_output"),
+        (
+            None,
+            "has no chat template, so it has no tools; bind no tools, or ask for JSON by with_structured_output",
+        ),
         (QWEN_3, "chat template has no tools"),
         (XML_TOOLS, "does not write tool calls as JSON"),
         (TOOLS + "{% if not add_generation_prompt %}{{ nobody.there }}{% endif %}", "cannot write tool calls"),

@@ -51,8 +51,8 @@ def test_the_last_human_message_is_the_question(message: Any) -> None:
 @pytest.mark.parametrize(
     ("messages", "line"),
     [
-        ([], "messages are [], without a human message; expected the question there"),
-        ([AIMessage("Hello.", id="1")], "without a human message; expected the question there"),
+        ([], "messages are []; expected a human message with the question"),
+        ([AIMessage("Hello.", id="1")], "expected a human message with the question"),
         ([7], "messages are [7]; expected LangChain's, or their JSON"),
     ],
 )

@@ -246,7 +246,7 @@ def test_golden_intel_is_played_by_rule_and_tells_the_truth() -> None:
 
 
 def test_golden_is_refused_where_there_is_no_intel() -> None:
-    with pytest.raises(UsageError, match="golden plays Intel, and sym has no Intel"):
+    with pytest.raises(UsageError, match="golden plays Intel, but sym has no Intel"):
         WhoDunit(variant="sym", golden=True)
 
 

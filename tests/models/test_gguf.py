@@ -206,9 +206,9 @@ MANY = struct.pack("<I", 10**9)
     [
         (claiming("llama.block_count", MANY), "block_count is 1000000000, but it has tensors of 2 layers; join the pa"),
         (claiming("llama.feed_forward_length", MANY), "describes a model of 192,.* weights, but has 37,792; fetch"),
-        (claiming(8, MANY), "it has 1,000,000,000 tensors; expected 10,000 at most"),
-        (claiming(16, MANY), "it has 1,000,000,000 keys; expected 10,000 at most"),
-        (of_header(listed(Value.UINT8, 10**9)), "it has 1,000,000,000 items in its lists; expected 2,000,000 at most"),
+        (claiming(8, MANY), "it has 1,000,000,000 tensors; expected at most 10,000"),
+        (claiming(16, MANY), "it has 1,000,000,000 keys; expected at most 10,000"),
+        (of_header(listed(Value.UINT8, 10**9)), "it has 1,000,000,000 items in its lists; expected at most 2,000,000"),
         (of_header(listed(Value.ARRAY, 1)), "it has a list of lists; expected lists of numbers or texts"),
         (of_header(sharing(b"a"), sharing(b"b"), tensors=2), r"its tensors take 16,384 bytes, but the file has 8,\d+"),
         (lambda file: write_gguf(file, architecture="mystery"), r"cannot be read by transformers \S+: .*mystery"),

@@ -104,7 +104,7 @@ LAG = Reply({"error": {"code": "maxlag", "info": "Waiting for a database server:
         (LAG, r"answered maxlag: Waiting for a database server: 6 seconds lagged\. \(asked 3 times\)", 3),
         (Reply({}, 429), r"allows no more requests now \(429\) \(asked 3 times\)", 3),
         (HTML, "answered 200 with text/html instead of JSON: .*", 1),
-        (Reply({"query": {"pages": {"1": {}}}}), "answered pages that are not a list of pages: .*", 1),
+        (Reply({"query": {"pages": {"1": {}}}}), "returned .* for 'pages'; expected a list of pages", 1),
     ],
 )
 def test_what_goes_wrong_is_one_clear_line(reply: Reply, told: str, times: int) -> None:
