@@ -41,7 +41,7 @@ def to_messages(turns: Sequence[Turn]) -> list[BaseMessage]:
 
 
 def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
-    """Return turns; heard messages are restored from the blocks' extras.
+    """Return turns. Heard messages are restored from the blocks' extras.
 
     Raises:
         UsageError: a message has a role or a content block that a text model cannot read.
@@ -97,7 +97,7 @@ def texts_of(turns: Sequence[Turn], prefill: str = "") -> list[tuple[Role, str]]
 
 
 def block(part: Part) -> Block:
-    """Return the content block of a part; the block of a heard message includes the message."""
+    """Return the content block of a part. The block of a heard message includes the message."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "text", "text": part.text, "extras": {HEARD: part.to_dict()}}

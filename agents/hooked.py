@@ -134,7 +134,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
     def bind_tools(
         self, tools: Sequence[Any], *, tool_choice: Untyped = None, **kwargs: Any
     ) -> Runnable[LanguageModelInput, AIMessage]:
-        """Return this model with tools; a reply calls at most one (see `structured`)."""
+        """Return this model with tools. A reply calls at most one (see `structured`)."""
         return bound(self, tools, tool_choice, kwargs)
 
     def get_token_ids(self, text: str) -> list[int]:
@@ -231,7 +231,7 @@ class HookedChatModel(LocalModel, BaseChatModel):
             task.cancel()
 
     async def _ask(self, messages: list[BaseMessage], stop: list[str] | None, options: Mapping[str, Any]) -> Ask:
-        """Return a call's request; tools need the model's template, and loading it would block the event loop."""
+        """Return a call's request. Tools need the model's template, and loading it would block the event loop."""
         if options.get("tools") and "loaded" not in vars(self):
             await asyncio.to_thread(getattr, self, "loaded")
         return self.to_ask(messages, stop, **options)

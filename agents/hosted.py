@@ -69,7 +69,7 @@ def hosted(
     top_logprobs: int | None = None,
     timeout: float | None = None,
 ) -> BaseChatModel:
-    """Return the chat model with this name; arguments that its class does not have are ignored.
+    """Return the chat model with this name. Arguments that its class does not have are ignored.
 
     `top_logprobs`: the number of most probable tokens of each position whose log-probabilities are requested.
     `timeout`: seconds of a call (see `awithin`). The client then does not retry, since each retry would take as long

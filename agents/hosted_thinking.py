@@ -43,7 +43,7 @@ class Thinker:
     """Knowledge of a run about the thoughts of a hosted model."""
 
     most_thoughts: int = 0
-    """Tokens of its thoughts beside those of the text; 0 if it has shown none."""
+    """Tokens of its thoughts beside those of the text, or 0 if it has shown none."""
     opened: bool = False
     """True if its prompt opens the thoughts, so that only their end is marked."""
 
@@ -150,7 +150,7 @@ def with_parts(config: RunnableConfig, own: Own, opened: bool) -> RunnableConfig
 
 
 def _parted(handler: BaseCallbackHandler, own: Own, *, opened: bool) -> BaseCallbackHandler:
-    """Return a handler of a stream, such as LangGraph's for `messages`, that gets thoughts apart; others unchanged."""
+    """Return a stream's handler, such as LangGraph's for `messages`, with thoughts apart. Return others unchanged."""
     on_token, on_end, replies = handler.on_llm_new_token, handler.on_llm_end, dict[UUID, Parts]()
     if not isinstance(handler, _StreamingCallbackHandler) or iscoroutinefunction(on_token):
         return handler

@@ -133,13 +133,13 @@ class LocalModel(BaseModel):
 
     @property
     def most_thoughts(self) -> int:
-        """The limit of the thoughts before a reply, in tokens; 0 if the model does not think."""
+        """The limit of the thoughts before a reply, in tokens, or 0 if the model does not think."""
         block = self.loaded.chat.block
         return most_thoughts(self.thinking) if block and block.is_on else 0
 
     @property
     def pack(self) -> str | None:
-        """The name of the prompt pack that the model was trained on; None for any model but the bundled one."""
+        """The name of the prompt pack that the model was trained on, or None for any model but the bundled one."""
         trained = TRAINED.get(self.model)
         return trained.pack if trained else None
 
@@ -247,7 +247,7 @@ class LocalModel(BaseModel):
         )
 
     async def _think(self, ask: Ask, encoded: EncodedPrompt) -> Thoughts | None:
-        """Return the thoughts before a reply, or their replacement; None without either."""
+        """Return the thoughts before a reply, or their replacement, or None if there is neither."""
         if self._is_silent(ask):
             return None
         if not ask.thinks or not (most := self.most_thoughts):

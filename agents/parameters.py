@@ -54,7 +54,7 @@ class Refused:
     _lock: Untyped = field(default_factory=Lock, repr=False)
 
     def thinker(self, model: BaseChatModel) -> Thinker:
-        """Return the record of a model's thoughts; callers may change it."""
+        """Return the record of a model's thoughts. Callers may change it."""
         with self._lock:
             return self.thinkers.setdefault(_key(model), Thinker())
 

@@ -103,7 +103,7 @@ class Tools:
 
     @property
     def form(self) -> Form | None:
-        """The form of the reply; None if it is words alone, or if the template marks no optional call."""
+        """The form of the reply, or None if it is words alone or the template marks no optional call."""
         style = self.loaded.chat.call_format
         named = [tool for tool in self.tools if self.choice in ("auto", *FORCED, tool["function"]["name"])]
         form = Form(style.schema(named), unknown=False) if named else None

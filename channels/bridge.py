@@ -84,7 +84,7 @@ def between(speaker: LoadedModel, hearer: LoadedModel) -> Bridge:
 
 
 def known(vocabulary: str, hearer: LoadedModel) -> Bridge | None:
-    """Return the existing bridge from a vocabulary, by its key; a payload has no tokenizer to build one from."""
+    """Return the existing bridge from a vocabulary, by its key. A payload has no tokenizer to build one from."""
     return _bridges.get(hearer.table, {}).get(name(vocabulary, hearer))
 
 

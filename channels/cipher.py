@@ -130,7 +130,7 @@ class Cipher(Protocol):
         return Rows(rows[payload.tokens(reference.spans)]), ()
 
     def encode_across_vocabularies(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
-        """Return rows over a bridge, and words where it has no row; computed from the sparse form if needed."""
+        """Return rows over a bridge, and words where it has no row. Compute them from the sparse form if needed."""
         if not self.options.bridge:
             return super().encode_across_vocabularies(reference, payload, loaded)
         means = payload.tensors.get(bridge.name(payload.label.vocabulary, loaded))
@@ -142,7 +142,7 @@ class Cipher(Protocol):
         return Rows(bridge.read_rows(payload, means, payload.tokens(reference.spans), loaded)), ()
 
     def _tables(self, loaded: LoadedModel, hearers: Sequence[LoadedModel]) -> tuple[Table, ...]:
-        """Return the tables of hearers other than the speaker's own; bridged ones for other vocabularies."""
+        """Return the tables of hearers other than the speaker's own. Tables for other vocabularies are bridged."""
         shared, bridged = dict[str, Table](), dict[str, Table]()
         for hearer in hearers:
             if hearer.vocabulary_key == loaded.vocabulary_key:

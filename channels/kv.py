@@ -295,7 +295,7 @@ def _named(origins: Sequence[Origin]) -> str:
 
 
 def _joined(layers: Sequence[Sequence[_Part]], nothing: torch.Tensor) -> Cached:
-    """Return a piece that joins each layer's parts; a layer may have several or none, the first has the most.
+    """Return a piece that joins each layer's parts. A layer may have several parts or none; the first has the most.
 
     The keys keep their rotations, as in KVComm's published code.
     """

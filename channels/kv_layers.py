@@ -37,7 +37,7 @@ def chosen_layers(loaded: LoadedModel, share: float, alpha: float, rules: Compat
 
 
 def layer_scores(importance: torch.Tensor, alpha: float) -> torch.Tensor:
-    """Return the scores (L,) of layers from their importance (L,); both parts are scaled to 0 .. 1."""
+    """Return the scores (L,) of layers from their importance (L,). Both parts are scaled to 0 .. 1."""
     depth = torch.arange(len(importance), dtype=torch.float64)
     gaussian = torch.exp(-((depth - 0.5 * (len(importance) - 1)) ** 2) / (2 * SIGMA**2))
     return alpha * _scaled(importance.double()) + (1 - alpha) * _scaled(gaussian)
@@ -69,7 +69,7 @@ def layer_of(layer: int, speaker: int, hearer: int) -> int:
 
 
 def meeting(speaker: int, hearer: int) -> list[list[int]]:
-    """Return for each layer of the hearer the speaker's corresponding layers; the arguments are numbers of layers."""
+    """Return for each layer of the hearer the speaker's corresponding layers. The arguments are numbers of layers."""
     return [[a for a in range(speaker) if layer_of(a, speaker, hearer) == b] for b in range(hearer)]
 
 

@@ -128,12 +128,12 @@ class Message:
 
     @property
     def whole_text(self) -> str:
-        """The full text of a complete reply, for readers to parse; empty for a reply that was cut."""
+        """The full text of a complete reply, for readers to parse, or an empty text for a reply that was cut."""
         return "" if self.cut else self.full_text
 
     @property
     def latent(self) -> PayloadRef | None:
-        """The payload; None without one, or if the text was edited: then the message is only its words."""
+        """The payload, or None if there is none or the text was edited: then the message is only its words."""
         if self.payload is None or self.payload.text_sha256 != text_digest(self.text):
             return None
         return self.payload

@@ -109,7 +109,7 @@ class Payload:
 
     @property
     def states(self) -> torch.Tensor | None:
-        """States (L, n, H), zero at tokens that are heard as words; None if the payload has no states."""
+        """States (L, n, H), zero at tokens that are heard as words, or None if the payload has no states."""
         found = vectors(self.tensors, "states")
         return found if found is None else placed(found, self.tensors)
 
@@ -137,7 +137,7 @@ class Payload:
 
     @property
     def carrying(self) -> torch.Tensor | None:
-        """The places of tokens that carry rows or states if others are heard as words; None if all carry them."""
+        """The places of tokens that carry rows or states if others are heard as words, or None if all carry them."""
         return self.tensors.get(KEPT)
 
     @property
@@ -154,14 +154,14 @@ class Payload:
 
     @property
     def carried_dtype(self) -> str | None:
-        """The dtype of these tensors; None if there are none."""
+        """The dtype of these tensors, or None if there are none."""
         stored = (tensor for name, tensor in self.tensors.items() if is_carried(name) and not name.endswith(".scale"))
         first = next(stored, None)
         return None if first is None else str(first.dtype).removeprefix("torch.")
 
     @property
     def carried(self) -> torch.Tensor | None:
-        """The states, the keys, or the rows in one receiver's space; None for nl."""
+        """The states, the keys, or the rows in one receiver's space, or None for nl."""
         for name in ("keys", "state"):
             if (found := vectors(self.tensors, name)) is not None:
                 return found

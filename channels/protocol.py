@@ -56,7 +56,7 @@ class Prompt:
     """The places of the messages whose keys and values its first pieces are, or whose states its last position gets."""
 
     def with_encoded(self, piece: Piece, edits: Sequence[Edit] = (), place: Place | None = None) -> Prompt:
-        """Return the prompt followed by a piece; the positions of its edits count from its beginning.
+        """Return the prompt followed by a piece. The positions of its edits count from its beginning.
 
         An edit at LAST belongs to the last position of the whole prompt, and is made once for a message at `place`.
         """
@@ -68,7 +68,7 @@ class Prompt:
         return Prompt(pieces, (*self.edits, *moved, *last), handed)
 
     def with_block(self, ids: tuple[int, ...]) -> Prompt:
-        """Return the prompt followed by a block of thoughts; an edit of the last position stays before it."""
+        """Return the prompt followed by a block of thoughts. An edit of the last position stays before it."""
         return replace(self, pieces=(*self.pieces, Ids(ids, "block")), edits=self.placed()) if ids else self
 
     def with_front(self, piece: Cached, place: Place, *, every_first: bool = True) -> Prompt:
@@ -199,7 +199,7 @@ class Protocol:
         return base_temperature(loaded) if self.averages and not words else drawn_temperature(loaded)
 
     def known_top_p(self, loaded: LoadedModel) -> Base | None:
-        """Return the catalogue's top-p if the model's files name none and the protocol uses it; else None."""
+        """Return the catalogue's top-p if the model's files name none and the protocol uses it, else None."""
         return known_top_p(loaded) if self.rules.readable_base and "top_p" not in self.ignores else None
 
     def sampling(self, loaded: LoadedModel) -> Sampling:
@@ -254,7 +254,7 @@ class Protocol:
         return prompt
 
     def with_prefill(self, prompt: Prompt, prefill: Turn, loaded: LoadedModel, load: Load) -> Prompt:
-        """Return the prompt followed by the prefill of the reply; messages in it are inserted as in any turn."""
+        """Return the prompt followed by the prefill of the reply. Messages in it are inserted as in any turn."""
         for part in prefill.parts:
             if isinstance(part, str):
                 prompt = prompt.with_encoded(in_words(part, loaded)) if part else prompt
@@ -378,7 +378,7 @@ class Protocol:
 
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:
-    """Return the ids of a text without a usable payload; special tokens in it are ordinary characters."""
+    """Return the ids of a text without a usable payload. Special tokens in it are ordinary characters."""
     return Ids(loaded.chat.ids(text, plain=True, most=loaded.network.context))
 
 

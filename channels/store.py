@@ -54,12 +54,12 @@ class PayloadRef:
     tokens: int
     nbytes: int
     hidden: int | None = None
-    """Width of the carried rows or states; None if there are none (nl)."""
+    """Width of the carried rows or states, or None if there are none (nl)."""
     dtype: str | None = None
     layers: tuple[int, ...] = ()
     """0-based decoder layers of what is carried, ascending."""
     positions: int | None = None
-    """Number of positions whose keys and values, or whose state, are carried; None if these are the tokens."""
+    """Number of positions whose keys and values, or whose state, are carried, or None if these are the tokens."""
     origin: str = ""
     """What they belong to: "the prompt"."""
     summary: str = field(init=False, compare=False)
@@ -102,7 +102,7 @@ class PayloadRef:
         return payload
 
     def entropies(self) -> list[tuple[Span, float]]:
-        """Return the character span and the entropy (nats) of each token, [] if none was stored; loads no torch.
+        """Return the character span and the entropy (nats) of each token, or [] if none was stored. Load no torch.
 
         Raises:
             PayloadError: the payload is missing or damaged.

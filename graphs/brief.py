@@ -63,7 +63,7 @@ class Brief(Controlled):
         return self.speakers()[:-1]
 
     def edges(self) -> list[tuple[str, str]]:
-        """Return an edge from each sender to the last agent; none if it does not hear them."""
+        """Return an edge from each sender to the last agent, or no edges if it does not hear them."""
         last = self.speakers()[-1]
         return [(sender, last) for sender in self.senders()] if self.hears == "brief" else []
 
@@ -72,7 +72,7 @@ class Brief(Controlled):
         return "receiver" if agent == self.speakers()[-1] else "sender"
 
     def dealt(self, documents: Documents) -> Documents:
-        """Return the documents dealt to the senders in turn; private documents keep their owners."""
+        """Return the documents dealt to the senders in turn. Private documents keep their owners."""
         if isinstance(documents, Mapping) or self.hears == "documents":
             return documents
         senders = self.senders()
@@ -144,7 +144,7 @@ async def answer(run: RunContext[Brief], state: Discussion, agent: Agent) -> Upd
 
 
 def answer_turns(builder: PromptBuilder, messages: Sequence[Message]) -> tuple[Turn, ...]:
-    """Return the briefs, then the question; briefs without words come before the text, with nothing around them.
+    """Return the briefs, then the question. Briefs without words come before the text, with nothing around them.
 
     Latent protocols replace such a message by its payload.
     """

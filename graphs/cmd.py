@@ -66,7 +66,7 @@ class CMD(Voting):
         return grouped(self.speakers())
 
     def edges(self) -> list[tuple[str, str]]:
-        """Return edges within groups and to the secretary; all edges without one: representatives may meet anybody."""
+        """Return edges within groups and to the secretary. Without one, all edges: representatives may meet anybody."""
         if not self.secretary:
             return super().edges()
         within = [(one, other) for group in self.groups() for one in group for other in group if one != other]

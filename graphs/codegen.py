@@ -118,7 +118,7 @@ class CodeGen(Settings):
         return [TESTER, REFLECTOR, RANKER]
 
     def edges(self) -> list[tuple[str, str]]:
-        """Return edges from coders to all, and from the Reflector to coders; tests and ranks are sent as text."""
+        """Return edges from coders to all, and from the Reflector to coders. Tests and ranks are sent as text."""
         return [*super().edges(), *((REFLECTOR, coder) for coder in self.speakers())]
 
     def approvable(self) -> list[str]:
@@ -158,7 +158,7 @@ class Coding(Discussion):
 
 
 async def write(run: RunContext[CodeGen], state: Coding, agent: Agent) -> Update:
-    """Return one coder's solution; a reply without one is asked for again."""
+    """Return one coder's solution. A reply without one is asked for again."""
     builder, name = agent.prompt_builder(state), entry_point(state)
     asked = words(builder.prompts.render("codegen/solve", function=name))
     validate = validator(

@@ -121,7 +121,7 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
         return await super().abulk_update_state(config, await to_thread(self._checked_edits, before, supersteps))
 
     def _entering(self, input: Any, config: RunnableConfig | None, context: Any) -> Any:  # Any: plain or not
-        """Return a question with all its keys, if it is one under some settings; the first node checks the rest.
+        """Return a question with all its keys, if it is one under some settings. The first node checks the rest.
 
         A run's question was checked when it was read.
         """

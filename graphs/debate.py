@@ -151,14 +151,14 @@ async def summarise(run: RunContext[Debate], state: Discussion, agent: Agent) ->
 async def summary_of(
     run: RunContext[Debate], state: Discussion, agent: Agent, messages: list[Message]
 ) -> list[Message]:
-    """Return `agent`'s summary of messages, which it hears by the protocol; the summary is text."""
+    """Return `agent`'s summary of messages, which it hears by the protocol. The summary is text."""
     reader = run.agent(run.settings.speakers()[0]) if agent.name == SUMMARISER else agent
     turns = reader.prompt_builder(state).summarise(messages)
     return await say(run, state, agent, Ask(SUMMARISE[0], turns, protocol="nl"))
 
 
 def deciding_agents(run: RunContext[Debate]) -> list[str]:
-    """Return the debaters with the lowest temperature; the first of them decides (CIPHER)."""
+    """Return the debaters with the lowest temperature. The first of them decides (CIPHER)."""
     debaters = [name for name, role in run.settings.roles().items() if role == "debater"]
     found = {name: run.agent(name).temperature for name in debaters or run.settings.speakers()}
     temperatures = {name: float("inf") if each is None else each for name, each in found.items()}
@@ -166,7 +166,7 @@ def deciding_agents(run: RunContext[Debate]) -> list[str]:
 
 
 def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
-    """Return True if an agent speaks in a round; one alone may speak in the last: n(R - 1) + 1 replies (CIPHER)."""
+    """Return True if an agent speaks in a round. In the last, one may speak alone: n(R - 1) + 1 replies (CIPHER)."""
     if run.settings.last_round == "all" or round < run.settings.rounds - 1:
         return True
     return agent == deciding_agents(run)[0]

@@ -162,7 +162,7 @@ class Passing:
         return sent
 
     def _received(self, state: Passed, sent: Sent) -> tuple[dict[str, list[Where]], dict[str, list[Where]]]:
-        """Return the messages that agents hear next, and those they store; earlier stored messages come first."""
+        """Return the messages that agents hear next, and those they store. Earlier stored messages come first."""
         now: dict[str, list[Where]] = {}
         held = dict(state["held"])
         for agent, fresh in sent.items():
@@ -172,7 +172,7 @@ class Passing:
         return now, held
 
     def _votes(self, run: RunContext[MesSync], state: Passed) -> list[Vote]:
-        """Return the votes from each agent's last message; invalid ones by the rule are abstentions."""
+        """Return the votes from each agent's last message. Votes that the rule finds invalid are abstentions."""
         votes = list[Vote]()
         for agent, message in _last_words(state, run.settings.speakers()).items():
             vote = voted(message, state)

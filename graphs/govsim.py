@@ -144,7 +144,7 @@ class GovSim(Settings):
         return game.model_copy(update={"agents": speakers})
 
     def game(self, seed: str) -> Game:
-        """Return the game of these settings; a UsageError if it cannot be played."""
+        """Return the game of these settings. Raise a UsageError if it cannot be played."""
         return Game(
             start=self.start,
             seed=seed,
@@ -192,7 +192,7 @@ async def talk(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
 
 
 async def summarise(run: RunContext[GovSim], state: Fishery, agent: Agent) -> Update:
-    """Return a one-sentence summary of the talk, and the agreed limit, both as text; the talk is heard by protocol."""
+    """Return a one-sentence summary of the talk, and the agreed limit, as text. The talk is heard by the protocol."""
     builder, most = agent.prompt_builder(state), game_of(state).start
     board = await say(run, state, agent, Ask(SUMMARISE, _summary_turns(run, builder, state, SUMMARISE), protocol=WORDS))
     ask = Ask(LIMIT, _summary_turns(run, builder, state, LIMIT), protocol=WORDS)
@@ -256,7 +256,7 @@ def wishes(state: Fishery) -> list[Message]:
 
 
 def game_of(state: Discussion) -> Game:
-    """Return the game in the state; a UsageError if a client wrote a state without one."""
+    """Return the game in the state. Raise a UsageError if a client wrote a state without one."""
     if "game" not in state:
         raise UsageError("the state has no 'game', which 'opening' wrote; resume from an earlier step")
     return Game.model_validate(state["game"])
@@ -347,7 +347,7 @@ def _summary_turns(run: RunContext[GovSim], builder: PromptBuilder, state: Fishe
 
 
 def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
-    """Return the number of months that the fish lasted; the score is 1 if they lasted for all."""
+    """Return the number of months that the fish lasted. The score is 1 if they lasted for all."""
     game, world = game_of(state), state["world"]
     figures, months, left = measures(game, world), len(world["harvests"]), counted(world["harvests"][-1]["left"], "ton")
     lasted = f"the fish lasted all {counted(game.months, 'month')}"

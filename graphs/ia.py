@@ -77,7 +77,7 @@ class IA(Searching, Controlled):
     )
 
     def dealt(self, documents: Documents) -> Documents:
-        """Return the passages dealt to the agents in turn; private documents keep their owners."""
+        """Return the passages dealt to the agents in turn. Private documents keep their owners."""
         if isinstance(documents, Mapping):
             return documents
         agents = self.speakers()
@@ -175,7 +175,7 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
 
 
 def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
-    """Return the vote in a message; a reply without its own box is an abstention."""
+    """Return the vote in a message. A reply without its own box is an abstention."""
     inside = kinds.boxed(message, question)
     if inside is None:
         return read_vote(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}

@@ -31,7 +31,7 @@ def is_nested() -> bool:
 
 
 def filled(value: AnyState, keys: Collection[str]) -> dict[str, AnyState]:
-    """Return an input with all `keys`; missing values are None, to clear the values of an earlier question.
+    """Return an input with all `keys`. Missing values are None, to clear the values of an earlier question.
 
     A subgraph gets the whole state of its parent: unknown keys are dropped there, and refused everywhere else. Chat
     front ends send `messages`; the last human one is the question.
@@ -49,7 +49,7 @@ def filled(value: AnyState, keys: Collection[str]) -> dict[str, AnyState]:
 
 
 def _by_key(value: AnyState) -> Mapping[str, AnyState]:
-    """Return an input as a mapping; a parent's state may be a pydantic model or a dataclass."""
+    """Return an input as a mapping. A parent's state may be a pydantic model or a dataclass."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, BaseModel):
@@ -114,7 +114,7 @@ def written_by(edit: StateUpdate) -> Mapping[Any, Any]:  # Any: as somebody wrot
 
 
 def marked(edit: StateUpdate, snapshot: StateSnapshot) -> StateUpdate:
-    """Return an edit with a note on messages with foreign tensors; the board itself marks changed texts."""
+    """Return an edit with a note on messages with foreign tensors. The board itself marks changed texts."""
     values: Any = edit.values
     written = values.get("board") if isinstance(values, Mapping) else None
     if not isinstance(written, list):

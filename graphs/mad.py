@@ -71,7 +71,7 @@ class MAD(Settings):
         return [*SIDES, *(f"debater_{i + 1}" for i in range(2, self.agents))]
 
     def others(self) -> list[str]:
-        """Return the moderator and the judge; the judge is asked if the moderator names no answer."""
+        """Return the moderator and the judge. The judge is asked if the moderator names no answer."""
         return ["moderator", "judge"]
 
 
@@ -203,7 +203,7 @@ def judgement_form(builder: PromptBuilder, *, again: bool = False) -> str:
 
 
 def verdict(message: Message, question: Question) -> Verdict:
-    """Read the moderator's answer; None if it is empty or there is no preference (both missing in the paper's code)."""
+    """Read the moderator's answer, or None if it is empty or has no preference (both missing in the paper's code)."""
     names = (PREFERENCE, SIDE, REASON, ANSWER)
     read = read_json(message.whole_text, names, may_be_empty=names)
     if ANSWER not in read.values:
@@ -252,7 +252,7 @@ def _read_field(text: str, question: Question) -> Verdict:
 
 
 def _exchanges(me: str, order: Sequence[str], rounds: Spoken) -> list[tuple[list[Message], Message | None]]:
-    """Return pairs of an own statement and the messages before it; the last pair has no statement yet."""
+    """Return pairs of an own statement and the messages before it. The last pair has no statement yet."""
     exchanges, heard = list[tuple[list[Message], Message | None]](), list[Message]()
     for spoken in rounds:
         for name in order:

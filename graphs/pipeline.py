@@ -94,7 +94,7 @@ CONTRIBUTE: Final = "contribute"
 
 
 async def pass_on(run: RunContext[Pipeline], state: Discussion, agent: Agent) -> Update:
-    """Return the message of a stage, which hears the ones before; it needs no words."""
+    """Return the message of a stage, which hears the stages before it. It may be without words."""
     builder, spoken = agent.prompt_builder(state), _spoken(run, state)
     request = words(builder.prompts.render(f"pipeline/{ACTS[agent.name]}"))
     ask = Ask(ACTS[agent.name], turns_of(builder, spoken, request), silent=True)
@@ -102,7 +102,7 @@ async def pass_on(run: RunContext[Pipeline], state: Discussion, agent: Agent) ->
 
 
 async def contribute(run: RunContext[Pipeline], state: Discussion, agent: Agent) -> Update:
-    """Return the message of a specialist, which hears nobody; it needs no words."""
+    """Return the message of a specialist, which hears nobody. It may be without words."""
     builder = agent.prompt_builder(state)
     request = words(builder.prompts.render("pipeline/contribute", role=agent.name))
     return {"board": await say(run, state, agent, Ask(CONTRIBUTE, turns_of(builder, [], request), silent=True))}

@@ -186,7 +186,7 @@ def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
 
 
 def _question(builder: PromptBuilder, seen: Sequence[tuple[int, list[Part], MessageRef]]) -> tuple[Part, ...]:
-    """Return form, question and steps; the steps follow the question as in the examples, so that a model continues."""
+    """Return form, question and steps. The steps follow the question as in the examples, so that a model continues."""
     described = "answer_description" in builder.components
     form = words(builder.prompts.render("react/form", described=described, **builder.form_slots()))
     about = {**builder.slots(), "form": form, "claim": bool(_of_claims(builder)), "trajectory": seen}
@@ -202,14 +202,14 @@ def _examples(builder: PromptBuilder, *, passages: bool) -> list[str]:
 
 
 def _of_claims(builder: PromptBuilder) -> tuple[str, ...]:
-    """Return the examples that end in the question's labels; none if these are not FEVER's."""
+    """Return the examples that end in the question's labels, or no examples if these are not FEVER's."""
     choices = (builder.question.get("choices") or []) if builder.kind == "label" else []
     labels = {label.strip().upper() for label in choices}
     return tuple(name for label, name in OF_LABELS.items() if label in labels) if labels <= {*OF_LABELS} else ()
 
 
 def _step_parts(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
-    """Return a step for another agent; of two replies, the thought of the first and the action of the second."""
+    """Return a step for another agent. Two replies give the first's thought and the second's action."""
 
     def part(message: Message, *spans: Span) -> MessageRef:
         carried = message if latest or settings.carry == "all" else replace(message, payload=None)
@@ -230,7 +230,7 @@ def _step_parts(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> li
 
 
 def action_in(message: Message) -> Action | Malformed:
-    """Return the action after the first "Action 3:", or else the first one; invented observations are ignored."""
+    """Return the action after the first "Action 3:", or else the first one. Invented observations are ignored."""
     if message.cut:
         return Malformed("the reply was cut; expected an action, as in Search[a title]")
     text = MADE_UP.split(message.text, maxsplit=1)[0]

@@ -98,7 +98,7 @@ class Stated:
 
     answer: str | None
     confidence: float | None
-    """In [0, 1]; None if it cannot be read."""
+    """In [0, 1], or None if it cannot be read."""
     error: str = ""
     """A description of what cannot be read."""
     unread: bool = False
@@ -137,7 +137,7 @@ def stated(message: Message, question: Question) -> Stated:
 
 
 def read_vote(message: Message, question: Question) -> Vote:
-    """Return a vote with its weight; an unreadable confidence is 0, as in the published code.
+    """Return a vote with its weight. An unreadable confidence is 0, as in the published code.
 
     An answer that cannot be read is an abstention, where the published code uses a random or an earlier one.
     """
@@ -252,7 +252,7 @@ class Samples(Checked):
     model: Text
     """The name of the model that was convinced."""
     weights: str | None = None
-    """`LoadedModel.weights_key`, since models of one name may differ; None for a hosted model."""
+    """`LoadedModel.weights_key`, since models of one name may differ, or None for a hosted model."""
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """The temperature that was used; None left it to the model."""
     settings: JSON = Field(default={})

@@ -141,7 +141,7 @@ class Scheme:
 
     @property
     def own_prompts(self) -> Mapping[str, Path]:
-        """The scheme's folder of prompt files, by the scheme's name; empty if it has none."""
+        """The scheme's folder of prompt files, by the scheme's name. It is empty if the scheme has none."""
         return {self.name: self.prompts} if self.prompts else {}
 
     def heading(self, act: str, round: int) -> str:
@@ -181,7 +181,7 @@ SCHEMES: Registry[Scheme] = Registry(
 
 
 def scheme(name: str) -> Scheme:
-    """Return a scheme by name; dashes and underscores are equivalent.
+    """Return a scheme by name. Dashes and underscores are equivalent.
 
     Raises:
         UsageError: there is no such scheme, or the package that provides it is broken.

@@ -53,7 +53,7 @@ def offered(path: Path, name: str, kinds: Mapping[str, type[Settings]]) -> tuple
 
 
 def client_settings(configurable: Mapping[str, AnyState], built: Settings, allow: Allow) -> Settings:
-    """Return the graph's own settings, updated with a client's; the server's own keys are ignored.
+    """Return the graph's own settings, updated with a client's. The server's own keys are ignored.
 
     Raises:
         UsageError: a setting is wrong or unknown, or names something that this server does not offer.

@@ -271,7 +271,7 @@ def effect(update: Update) -> str:
 
 
 def game_of(state: Discussion) -> Game:
-    """Return the game in the state; a UsageError if a client wrote a state without one."""
+    """Return the game in the state. Raise a UsageError if a client wrote a state without one."""
     if "game" not in state:
         raise UsageError("the state has no 'game', which 'opening' wrote; resume from an earlier step")
     return Game.model_validate(state["game"])
@@ -414,7 +414,7 @@ def manner(settings: WhoDunit) -> str:
 
 
 def draw_games(n: int, settings: WhoDunit, seed: int = 0, split: Split | None = None) -> list[Question]:
-    """Return the first `n` games of a seed with these settings; the games of a split share no character with others.
+    """Return the first `n` games of a seed with these settings. The games of a split share no character with others.
 
     Raises:
         UsageError: there are no such games.

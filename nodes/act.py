@@ -154,7 +154,7 @@ def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> Node:
 
 
 async def performed(act: Act, run: RunContext[Any], state: Discussion, agent: Agent, name: str) -> Update:
-    """Return the update of an act; a plain function runs in a thread."""
+    """Return the update of an act. A plain function runs in a thread."""
 
     def in_thread() -> Awaitable[Update] | Update:
         try:

@@ -45,7 +45,7 @@ class Agent:
     """Knowledge of the run about hosted models: refused parameters, and thoughts."""
     run_store: Unimported = None
     person: str = ""
-    """The reason that a person plays the agent; empty if its model does."""
+    """The reason that a person plays the agent, or an empty text if its model does."""
 
     async def reply(self, ask: Ask, grew: Grew | None = None) -> Message:
         """Return the agent's reply to a request, which has its place and seed; `grew` takes the text as it grows.
@@ -68,7 +68,7 @@ class Agent:
         return replace(message, order=self.order)
 
     def prompt(self, ask: Ask) -> list[tuple[str, str]]:
-        """Return role and text of each turn of a request, as the agent gets them; payloads appear as words."""
+        """Return role and text of each turn of a request, as the agent gets them. Payloads appear as words."""
         from sottovoce.agents.convert import texts_of
 
         if self.person or self.is_hooked:
@@ -83,7 +83,7 @@ class Agent:
 
     @cached_property
     def local(self) -> LocalModel | None:
-        """The local model; None if a hosted one, a script or a person replies."""
+        """The local model, or None if a hosted one, a script or a person replies."""
         from sottovoce.agents.local import LocalModel
 
         return self.model if isinstance(self.model, LocalModel) else None
@@ -107,7 +107,7 @@ class Agent:
 
     @cached_property
     def system(self) -> str:
-        """The agent's system prompt; empty without one."""
+        """The agent's system prompt, or an empty text if it has none."""
         return self.settings.of("system", self.name) or "" if self.name in self.settings.names() else ""
 
     @cached_property
@@ -158,7 +158,7 @@ class Agent:
 
     @cached_property
     def base(self) -> Base | None:
-        """The base of a local model's temperature; None if it was set, or the scheme has its own."""
+        """The base of a local model's temperature, or None if it was set or the scheme has its own."""
         settings, local = self.settings, self.local
         if settings.temperature or local is None or local.temperature is not None:
             return None
@@ -182,7 +182,7 @@ class Agent:
 
 
 def wording(settings: Settings, model: BaseChatModel) -> Answers:
-    """Return the wording of requests for answers; a local model is loaded to know its size.
+    """Return the wording of requests for answers. A local model is loaded to know its size.
 
     A prompt pack in the settings with its own wording of the marked line uses it for every model.
     """

@@ -81,7 +81,7 @@ class RunContext(Generic[AnySettings]):
         return value
 
     def agent(self, name: str) -> Agent:
-        """Return an agent; one that is not in the settings, such as a summariser, has the first agent's model."""
+        """Return an agent. One that is not in the settings, such as a summariser, has the first agent's model."""
         if name in self.agents:
             return self.agents[name]
         first, *others = self.agents.values()
@@ -102,7 +102,7 @@ class RunContext(Generic[AnySettings]):
         )
 
     def final_rule(self) -> str:
-        """Return the protocol's own decision rule, if local models use one; otherwise majority."""
+        """Return the protocol's own decision rule if local models use one, otherwise majority."""
         latent = self.settings.protocol != WORDS  # text is decided by majority, without loading torch
         hears = latent and any(agent.is_hooked for agent in self.agents.values())
         return str(PROTOCOLS[self.settings.protocol].final_rule) if hears else "majority"
@@ -273,7 +273,7 @@ class Contexts(Generic[AnySettings]):
 
 
 def made_from(settings: Settings, agent: str, store: Unimported = None) -> BaseChatModel:
-    """Return an agent's model by the settings; a hosted one also gets its maximum length and monitors' needs."""
+    """Return an agent's model by the settings. A hosted one also gets its maximum length and monitors' needs."""
     if agent in settings.human:
         return Person()
     of = partial(settings.of, agent=agent)
@@ -312,7 +312,7 @@ def _runtime_context() -> AnyState:
 
 
 def _context_of(kind: type[Settings]) -> dict[str, AnyState]:
-    """Return the settings in the context of this run; inside another graph, those that both graphs have."""
+    """Return the settings in the context of this run. Inside another graph, return those that both graphs have."""
     context = _runtime_context()
     if isinstance(context, kind):
         return context.model_dump(exclude_unset=True)

@@ -44,7 +44,7 @@ class Viewpoint:
 
     @property
     def entropy(self) -> float | None:
-        """The mean entropy of its votes, in nats per token; None if any is unknown, or if the rule is `first`."""
+        """The mean entropy of its votes, in nats per token, or None if any is unknown or the rule is `first`."""
         found = [vote["entropy"] for vote in self.votes if "entropy" in vote]
         return fsum(found) / len(found) if len(found) == len(self.votes) else None
 
@@ -55,7 +55,7 @@ def read_vote(message: Message, question: Question) -> Vote:
 
 
 def vote_of(message: Message, reading: kinds.Reading) -> Vote:
-    """Return the vote of a message's agent from a reading; an abstention does not count."""
+    """Return the vote of a message's agent from a reading. An abstention does not count."""
     vote: Vote = {"agent": message.agent, "answer": reading.answer, "counts": reading.answer is not None}
     return vote if reading.how is None else {**vote, "read": reading.how}
 
@@ -66,7 +66,7 @@ def boxed(answer: str | None) -> kinds.Reading:
 
 
 def viewpoints(votes: Iterable[Vote], question: Mapping[str, Unimported]) -> list[Viewpoint]:
-    """Return the distinct answers, most votes first; ties are in the order in which agents first gave them."""
+    """Return the distinct answers, most votes first. Ties are in the order in which agents first gave them."""
     kind, distinct = kinds.kind_of(question), list[Viewpoint]()
     for order, vote in enumerate(votes):
         if (answer := vote["answer"]) is None:
@@ -80,7 +80,7 @@ def viewpoints(votes: Iterable[Vote], question: Mapping[str, Unimported]) -> lis
 
 
 def leading(viewpoints: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpoint]:
-    """Return the viewpoints with the most votes (or weight); several are a tie, which the first of them wins.
+    """Return the viewpoints with the most votes (or weight). Several are a tie, which the first of them wins.
 
     They are in agents' order, or from the lowest entropy to the highest if all are known.
     """
@@ -182,7 +182,7 @@ def entropy_of(message: Message, answer: str, store: PayloadStore | None) -> flo
 
 
 def voted(message: Message, state: Discussion, read: Read = read_vote) -> Vote:
-    """Return the vote in a message; if it states none, that in its answer turn, if there was one."""
+    """Return the vote in a message. If it states none, return the vote in its answer turn, if there was one."""
     vote, last = read(message, state), concluded(state, message)
     if vote["answer"] is None and last is not None:
         asked: Vote = {**vote, **read_vote(last, state), "asked": "answer"}

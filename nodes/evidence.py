@@ -35,7 +35,7 @@ WIDTH = 60
 
 @dataclass(frozen=True)
 class Search:
-    """A query, and the agent that it is for; empty if it is for all."""
+    """A query, and the agent that it is for, or an empty name if it is for all."""
 
     query: str
     agent: str = ""
@@ -76,7 +76,7 @@ def search(run: RunContext[Any], question: Question, searches: Iterable[Search],
 
 
 def numbers(settings: Pooled, evidence: Found, pool: Mapping[str, Evidence], before: Sequence[str] = ()) -> list[str]:
-    """Return keys by number, in order of retrieval or by fused ranks; old numbers do not change."""
+    """Return keys by number, in order of retrieval or by fused ranks. Old numbers do not change."""
     from sottovoce.retrievers.pool import Listed, fused, numbered
 
     if settings.pool == "faithful":
@@ -208,7 +208,7 @@ class FoundPassages:
 
 
 def library_of(run: RunContext[Any], question: Question) -> Library:
-    """Return the library of a run; libraries other than the question's documents are opened once.
+    """Return the library of a run. Libraries other than the question's documents are opened once.
 
     Raises:
         UsageError: there is no such library, or it cannot be searched this way.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sottovoce.nodes.agent import Agent
 
 Decoders = Callable[[str], "Decode | None"]
-"""Takes an agent, and returns the decoder of its model's token ids; None for a hosted model."""
+"""Takes an agent, and returns the decoder of its model's token ids, or None for a hosted model."""
 STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")
 """The keys that parallel interventions share."""
 OF_PEOPLE = ("edit", "reject")
@@ -147,7 +147,7 @@ def _measure(monitor: Monitor) -> Measure:
 
 
 def spent(state: Discussion, settings: Settings, role: str, message: Message) -> int:
-    """Return the number of interventions that count toward the cap; parallel ones in one step count as one."""
+    """Return the number of interventions that count toward the cap. Parallel ones of a step count as one."""
     done, per = [each for each in state.get("interventions", []) if each["what"] not in OF_PEOPLE], settings.capped
     if per == "role":
         done = [each for each in done if each["role"] == role]

@@ -50,7 +50,7 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
 
 
 def or_nothing(message: Message, *, plain: bool = False) -> Message:
-    """Return a message; one that is empty and hands over nothing, or is read as words (`plain`), says "(nothing)"."""
+    """Return a message. One that is empty and hands over nothing, or is read as words (`plain`), says "(nothing)"."""
     heard = message.full_text if message.public is None else message.public
     if heard.strip() or (message.latent and message.latent.positions and not plain):
         return message
@@ -147,7 +147,7 @@ def heard_in(run: RunContext[Any], agent: str, reader: LocalModel | None, ask: A
 
 
 def notes_on(run: RunContext[Any], hearings: Sequence[Hearing]) -> tuple[str, ...]:
-    """Return notes on how new messages were heard, where that depends on the round; none elsewhere."""
+    """Return notes on how new messages were heard, where that depends on the round. Elsewhere there are none."""
     if not escalates(run):
         return ()
     new = {each["place"]: each["form"] == "words" for each in hearings if each["new"]}
@@ -193,7 +193,7 @@ class Edge(NamedTuple):
     """The way in which one agent hears another."""
 
     note: str = ""
-    """A remark for the run's notes; empty if the protocol is carried as in its paper."""
+    """A remark for the run's notes, or an empty text if the protocol is carried as in its paper."""
     in_words: bool = False
     """True if it is sent as text instead of the protocol."""
 

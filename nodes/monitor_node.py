@@ -26,7 +26,7 @@ from sottovoce.nodes.state import NOTE, Discussion, Intervened, Update, moment, 
 from sottovoce.nodes.watch import AGAIN, NEXT, Intervention, Silent, Watch, warmed
 
 Effect = Callable[[Update], str]
-"""Returns the effect of an act's update in its world, a name in `Settings.effects`; empty without one."""
+"""Returns the effect of an act's update in its world, a name in `Settings.effects`, or an empty text."""
 EXPECTED = '{"approve": true}, {"approve": false}, or another text in the place of this one'
 PUBLISHED = "it is published, and others continue from it"
 

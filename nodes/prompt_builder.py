@@ -98,7 +98,7 @@ class PromptBuilder:
         return words(self.prompts.render("shared/answer_line", kind=self.kind, **self.form_slots()))
 
     def form_slots(self) -> dict[str, object]:
-        """Return the values for a request for an answer's form; an option's choices are shown with their letters."""
+        """Return the values for a request for an answer's form. An option's choices are shown with their letters."""
         choices = self.question.get("choices") or [] if self.kind == "label" else []
         return {"steps": self.steps, "value": self._placeholder(), "choices": choices}
 
@@ -150,7 +150,7 @@ class PromptBuilder:
         return tuple(turns)
 
     def lists_facts(self, order: Order | None) -> bool:
-        """Return whether the first round shared facts, which the second lists; an `order` of answers keeps the chat."""
+        """Return whether the first round shared facts, which the second lists. An `order` of answers keeps the chat."""
         return self.knows_a_part and not order
 
     def after_sharing(self, others: Sequence[Message], *, latest: bool = True) -> tuple[Turn, ...]:
@@ -210,7 +210,7 @@ class PromptBuilder:
         return list(map(shown, passages_of(self.question, self.owner)))
 
     def system_turn(self, *of_scheme: Part) -> list[Turn]:
-        """Return the turn with the scheme's and the agent's system prompts; no turn without them."""
+        """Return the turn with the scheme's and the agent's system prompts, or no turn if there are none."""
         parts: list[Part] = [*of_scheme]
         if self.system:
             parts += ["\n", self.system] if parts else [self.system]

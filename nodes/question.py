@@ -141,7 +141,7 @@ def same_questions(contents: Mapping[Name, Content]) -> dict[Name, Name]:
 
 
 def passages_of(question: Question, agent: str | None) -> list[Passage]:
-    """Return the passages that `agent` knows; for None all agents' passages, each once, in agents' order."""
+    """Return the passages that `agent` knows. For None, return all agents' passages, each once, in agents' order."""
     documents = question.get("documents") or []
     if isinstance(documents, Mapping):
         owned = documents.values() if agent is None else [documents.get(agent, [])]

@@ -46,7 +46,7 @@ COMMON = (
 MOST_PHRASES = 32
 _WORD = re.compile(r"[^\s.,;:!?()\"]+(?:[.,][^\s.,;:!?()\"]+)*")
 Validate = Callable[[Message], str]
-"""Returns a short description of what is wrong with a reply; empty if it can be read."""
+"""Returns a short description of what is wrong with a reply, or an empty text if it can be read."""
 
 
 def passes(message: Message) -> str:
@@ -112,7 +112,7 @@ async def say(
 
 
 def unread(message: Message, error: str, longest: int = 0) -> str:
-    """Return the error of a reply; a reply that was cut, refused or empty has that as its error."""
+    """Return the error of a reply. If it was cut, refused or empty, this is the error."""
     if not error or not message.ended:
         return error
     if message.ended == "limit":

@@ -45,7 +45,7 @@ Documents = Sequence[JSONValue] | Mapping[str, Sequence[JSONValue]]
 
 
 def pairs(value: JSONValue, info: ValidationInfo) -> JSONValue:
-    """Return NAME=VALUE texts of a command line as a mapping, with JSON values parsed; a mapping stays unchanged."""
+    """Return NAME=VALUE texts of a command line as a mapping, with JSON values parsed. A mapping stays unchanged."""
     if not isinstance(value, list):
         return value
     split = [str(text).partition("=") for text in value]
@@ -215,7 +215,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
 
     @classmethod
     def parse(cls, settings: JSONValue) -> Self:
-        """Return a caller's settings; a dict is validated, and None means the defaults.
+        """Return a caller's settings. A dict is validated, and None means the defaults.
 
         Raises:
             UsageError: they belong to another scheme, or are invalid.
@@ -257,7 +257,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
         return documents if self.shows_documents else []
 
     def topology(self) -> tuple[str, ...]:
-        """Return the values that determine a graph's nodes and edges; a run cannot change them."""
+        """Return the values that determine a graph's nodes and edges. A run cannot change them."""
         return (f"{len(self.speakers())} agents",)
 
     def needs(self) -> dict[str, str]:
@@ -275,7 +275,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
                 raise UsageError(f"{name} is {mine!r}, but the game has {game[name]!r}; leave it out")
 
     def pack_folder(self, pack: str) -> Path:
-        """Return the folder of a prompt pack; a UsageError if `paper` has no setup for this scheme."""
+        """Return the folder of a prompt pack. Raise a UsageError if `paper` has no setup for this scheme."""
         return folder_of(pack, type(self).__name__.lower(), self.protocol)
 
     def per_agent(self, field: str) -> list[JSONValue]:
@@ -304,7 +304,7 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
 
     @staticmethod
     def of_models() -> set[str]:
-        """Return the settings that describe a model; a model passed as an object has its own."""
+        """Return the settings that describe a model. A model passed as an object has its own."""
         return {"model", "max_tokens", "option", "timeout", *OF_LOADING, *OF_SAMPLING, *OF_PROTOCOL}
 
     def options(self, agent: str) -> dict[str, Keywords]:

@@ -84,7 +84,7 @@ close_round = Node(lambda state: {}, quick=True)
 
 
 def deciding(rule: Rule) -> Step:
-    """Return the step that decides by the scheme's rule; an answer that cannot be read is an abstention."""
+    """Return the step that decides by the scheme's rule. An answer that cannot be read is an abstention."""
 
     def decide(run: RunContext[Any], state: Discussion) -> Update:
         decision = rule(run, state)

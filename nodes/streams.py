@@ -68,7 +68,7 @@ def chat_of(state: Discussion, decision: Decision | None, *, with_question: bool
 
 
 def _wordless(message: Message) -> str:
-    """Describe the payload of a message without words; empty without a payload."""
+    """Describe the payload of a message without words. Return an empty text if it has no payload."""
     return f"({message.payload.summary})" if message.payload and message.payload.positions is not None else ""
 
 

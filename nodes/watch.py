@@ -99,7 +99,7 @@ def restricted(watch: Watch) -> Watch:
 
 
 def redrawn(run: RunContext[Any], state: Discussion, place: Place, own: float | None) -> float | None:
-    """Return the temperature of a repeated reply, if it would be 0; otherwise None.
+    """Return the temperature of a repeated reply if it would be 0, otherwise None.
 
     `own` is the temperature that the call would otherwise have; None leaves it to the model.
     """
