@@ -74,7 +74,7 @@ def test_a_resumed_search_equals_an_uninterrupted_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        ({"of": row("single")}, "single has 1 agent that discusses"),
+        ({"of": row("single")}, "the number of agents that discuss in single is 1; expected at least 2"),
         ({"of": row(temperature=[0.5])}, "--temperature was given, but temperatures are searched"),
         ({"low": 1.0, "high": 0.5}, "searched from 1 to 0.5; expected 0 <= from < to"),
         ({"of": Row("", "debate", row().settings, [{"id": "q9", "question": "?"}], [0], None)}, "'q9' has no target"),

@@ -146,7 +146,10 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
         "no question": ({"question": None}, "question"),
         "gathered": ({"interventions": 3}, "interventions got 3, which is not of its type"),
         "settings": ({"settings": {**settings, "rounds": "many"}}, "rounds is 'many': expected a valid integer"),
-        "part": ({"settings": {"rounds": 3}}, "the state's settings have no 'protocol'; write all of them"),
+        "part": (
+            {"settings": {"rounds": 3}},
+            "the state's settings have no 'protocol'; write all settings, as 'opening' does",
+        ),
         "no JSON": ({"settings": {"rounds": {1}}}, "the state's settings are not JSON: "),
         "agents": (
             {"settings": {**settings, "agents": 3}},
