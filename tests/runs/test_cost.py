@@ -85,7 +85,7 @@ def test_money_is_unknown_where_a_server_reported_no_tokens_and_a_hosted_model_n
         ("model,in,out\nm,-1,2", "in is '-1'"),
         ("model,in,out\nm,1", "Price has no 'out'"),
         ("model,in,out\nm,inf,2", "in is 'inf'"),
-        ("name,in,out\nm,1,2", "has 1 row under name, in, out; expected the columns model, in, out, and perhaps"),
+        ("name,in,out\nm,1,2", "has 1 row under name, in, out; expected the columns model, in, out, and optionally"),
         ("m,1,2", "has 0 rows under m, 1, 2; expected the columns model, in, out"),
         ("", "has 0 rows under no header; expected the columns model, in, out"),
         ("model,in,out\nm,1,2,3,4", "has 1 row under model, in, out; expected"),
