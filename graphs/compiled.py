@@ -30,7 +30,7 @@ from sottovoce.core.display import ShownDict, ShownList
 from sottovoce.core.errors import RequestError, UsageError, nearest
 from sottovoce.core.text import one_line, shortened
 from sottovoce.graphs.inputs import OWN, check_settings, check_siblings, filled, is_nested, marked, written_by
-from sottovoce.nodes.act import RUNNING, RecordedNode
+from sottovoce.nodes.act import RecordedNode
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.state import BOARD, CHAT, SHOWN, Discussion, Update
 from sottovoce.nodes.streams import chat_of
@@ -123,20 +123,18 @@ class CompiledDiscussion(CompiledStateGraph[Untyped, Untyped, Untyped, Untyped])
     def _entering(self, input: Any, config: RunnableConfig | None, context: Any) -> Any:  # Any: plain or not
         """Return a question with all its keys, if it is one under some settings. The first node checks the rest.
 
-        A run's question was checked when it was read.
+        Its check's types are made here, on one thread: CPython 3.11 parses sources in several threads at once wrongly.
         """
-        of_run = (RUNNING.get() or (None,))[0] is self.builder
-        if not (of_run or is_nested()):
+        if not is_nested():
             configurable = merge_configs(self.config, config).get("configurable", {})
             fields = getattr(self.builder.context_schema, "model_fields", {})
             check_settings(input, configurable, context, fields, self.builder.channels)
         if input is None or isinstance(input, Command):
             return input
         question = filled(input, self.builder.schemas[self.builder.input_schema])
-        if not of_run:
-            present: Any = {key: value for key, value in question.items() if value is not None}
-            with as_request():
-                check_question(present, None, schema=self.builder.input_schema)
+        present: Any = {key: value for key, value in question.items() if value is not None}
+        with as_request():
+            check_question(present, None, schema=self.builder.input_schema)
         return question
 
     def _own_thread(self, config: RunnableConfig | None) -> RunnableConfig | None:
