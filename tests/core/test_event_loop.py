@@ -54,7 +54,7 @@ def test_waiting_on_the_loop_itself_is_refused_instead_of_waiting_for_ever() -> 
     async def act() -> None:
         wait(here())
 
-    with pytest.raises(RuntimeError, match="await the async one"):
+    with pytest.raises(RuntimeError, match="await the async method"):
         wait(act())
 
 
