@@ -42,11 +42,17 @@ def shown(browser: webdriver.Chrome, what: str) -> list[WebElement]:
     return browser.find_elements(By.CSS_SELECTOR, what)
 
 
+def texts(browser: webdriver.Chrome, what: str) -> list[str]:
+    """Return the texts of such elements in one step, since the page may draw one anew at any moment."""
+    script = "return [...document.querySelectorAll(arguments[0])].map((each) => each.innerText.trim())"
+    return list(browser.execute_script(script, what))
+
+
 def choose(browser: webdriver.Chrome, name: str, value: str) -> None:
-    before = shown(browser, "#found")[0].text
+    before = texts(browser, "#found")[0]
     field = shown(browser, f"#{name}")[0]
     field.send_keys(value)
-    WebDriverWait(browser, 600).until(lambda _: shown(browser, "#found")[0].text != before)
+    WebDriverWait(browser, 600).until(lambda _: texts(browser, "#found")[0] != before)
 
 
 def click(browser: webdriver.Chrome, what: str, text: str = "") -> None:
@@ -56,9 +62,9 @@ def click(browser: webdriver.Chrome, what: str, text: str = "") -> None:
 
 
 def choose_run(browser: webdriver.Chrome, name: str) -> None:
-    before = shown(browser, "#found")[0].text
+    before = texts(browser, "#found")[0]
     click(browser, "#runs .row", name)
-    WebDriverWait(browser, 600).until(lambda _: shown(browser, "#found")[0].text != before)
+    WebDriverWait(browser, 600).until(lambda _: texts(browser, "#found")[0] != before)
 
 
 def requested(browser: webdriver.Chrome) -> set[str]:
@@ -83,7 +89,7 @@ def test_of_thousands_of_messages_those_in_sight_are_drawn(browser: webdriver.Ch
 
     assert entries == 2 * ROUNDS * MANY + 8
     assert all(5 < n < 60 for n in drawn)
-    assert "rows × 128" in shown(browser, "#items")[0].text  # what the bundled model said, at the end
+    assert "rows × 128" in texts(browser, "#items")[0]  # what the bundled model said, at the end
 
 
 # Of the chosen discussions; how many of them are drawn depends on what the browser has measured so far.
@@ -95,7 +101,7 @@ def test_a_chosen_question_shows_its_messages_and_what_was_asked(browser: webdri
     choose_run(browser, "spoken")
     click(browser, "#discussions .row")
 
-    assert browser.execute_script(MESSAGES) == 4 and shown(browser, "#found")[0].text == f"2 of {MANY + 2} discussions"
+    assert browser.execute_script(MESSAGES) == 4 and texts(browser, "#found")[0] == f"2 of {MANY + 2} discussions"
     click(browser, "#items .said button")
     assert "What is " in browser.execute_script("return document.querySelector('#items .asked').innerText")
 
@@ -110,12 +116,12 @@ def test_a_token_tells_its_alternatives_and_what_was_sent(browser: webdriver.Chr
 
     WebDriverWait(browser, 600, ignored_exceptions=[StaleElementReferenceException]).until(press)
 
-    told = shown(browser, "#token")[0].text
+    told = texts(browser, "#token")[0]
     assert json.dumps(text) in told and "entropy" in told and "log-probability" in told
-    tables = shown(browser, "#token table")
-    assert [len(table.find_elements(By.CSS_SELECTOR, "tbody tr")) >= 3 for table in tables] == [True, True]
+    rows = "return [...document.querySelectorAll('#token table')].map((each) => each.tBodies[0].rows.length >= 3)"
+    assert browser.execute_script(rows) == [True, True]
     browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
-    assert "token 2 of" in shown(browser, "#token")[0].text
+    assert "token 2 of" in texts(browser, "#token")[0]
 
 
 def test_words_and_runs_find_discussions(browser: webdriver.Chrome) -> None:
@@ -124,7 +130,7 @@ def test_words_and_runs_find_discussions(browser: webdriver.Chrome) -> None:
     choose_run(browser, "spoken")
 
     assert found == [MANY, MANY] and browser.title == "Report of many, spoken"
-    assert shown(browser, "#found")[0].text == f"0 of {MANY + 2} discussions"
+    assert texts(browser, "#found")[0] == f"0 of {MANY + 2} discussions"
     assert shown(browser, "#items .said") == []
 
 
@@ -136,14 +142,12 @@ def test_the_same_question_is_read_under_two_runs_side_by_side(tmp_path: Path, s
     session.get((tmp_path / "report.html").as_uri())
 
     click(session, "#discussions .row")
-    [button] = shown(session, "button.beside")
-    assert button.text == "beside two"
+    assert texts(session, "button.beside") == ["beside two"]
     click(session, "button.beside")
 
-    pairs = shown(session, "#items .pair")
-    heads = [each.text.split("\n") for each in pairs if "Round 1" in each.text]
+    heads = [text.split("\n") for text in texts(session, "#items .pair") if "Round 1" in text]
     assert heads[0] == ["Round 1", "Round 1"]
-    assert shown(session, "button.beside")[0].text == "without two"
+    assert texts(session, "button.beside")[0] == "without two"
     click(session, "button.beside")
     assert not shown(session, "#items .pair") and session.get_log("browser") == []
 
