@@ -77,9 +77,9 @@ def postgres() -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def session() -> Iterator[Chrome]:
-    """A browser, one for all tests of a process that need it."""
+    """A browser, one for all tests of a file that need it: pages of another file would fill its log."""
     from tests.browser import chromium  # late: few tests need it
 
     with chromium() as browser:

@@ -126,10 +126,11 @@ def test_a_token_tells_its_alternatives_and_what_was_sent(browser: webdriver.Chr
 
 def test_words_and_runs_find_discussions(browser: webdriver.Chrome) -> None:
     choose(browser, "search", "answer is 29")
-    found = browser.execute_script("return [rows.length, entries.filter(([, i]) => i >= 0).length]")
+    found = "return [rows.length, entries.filter(([, i]) => i >= 0).length]"
+    WebDriverWait(browser, 600).until(lambda _: browser.execute_script(found) == [MANY, MANY])  # all letters are typed
     choose_run(browser, "spoken")
 
-    assert found == [MANY, MANY] and browser.title == "Report of many, spoken"
+    assert browser.title == "Report of many, spoken"
     assert texts(browser, "#found")[0] == f"0 of {MANY + 2} discussions"
     assert shown(browser, "#items .said") == []
 
