@@ -55,7 +55,7 @@ class Hub:
     config: str | None = None
     split: str = "test"
     part_is_config: bool = False
-    """Whether a part names a config there, such as a subject; else it names a split if one was published."""
+    """True if a part names a config there, such as a subject. Otherwise it names a split, if one was published."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class DataSet:
 
     name: str
     about: str
-    """What its questions are, in a few words."""
+    """Its questions in a few words."""
     kind: KindName
     row: Mapping[str, JSONValue]
     """An example row for error messages: the published columns, with values of our own."""
@@ -76,14 +76,14 @@ class DataSet:
     parts: Mapping[str, str] = field(default_factory=dict)
     """Other ways of asking, by part: {"context": "with the paragraphs as documents"}."""
     any_part: bool = False
-    """Whether any name is accepted as a part, because there are many files and `counts` names only some."""
+    """True if any name is accepted as a part: there are many files, and `counts` names only some."""
     private: bool = False
-    """Whether the documents are dealt in turn to all agents but the last; else all agents read them."""
+    """True if the documents are dealt in turn to all agents but the last. Otherwise all agents read them."""
     columns: tuple[str, ...] = ()
     """The columns of a CSV file without a header."""
     is_csv: bool = False
     tabs: bool = False
-    """Whether cells are separated by tabs, with no meaning for quotes."""
+    """True if cells are separated by tabs, and quotes have no meaning."""
     within: str = ""
     """The key of the rows in a file that is one JSON object."""
     own_id: tuple[str, ...] = ()
@@ -95,10 +95,10 @@ class DataSet:
     files: str = ""
     """The files of a folder that have one row each, such as "*/*.json"; the row's `file` is its path, without .json."""
     passes_over: Callable[[Row], bool] = lambda row: False
-    """Whether to skip a row that is not a question of this part."""
+    """Returns True for a row to skip, which is not a question of this part."""
     hub: Hub = Hub()
     needs: str = ""
-    """What scoring needs that this package does not provide by default."""
+    """Requirements of scoring beyond the default installation."""
 
     @property
     def shape(self) -> str:

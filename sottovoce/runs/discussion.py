@@ -144,12 +144,16 @@ class LiveDiscussion:
 
     def ask(self, place: Place, turns: Sequence[tuple[str, str]], hearings: Sequence[Hearing]) -> None:
         """Record that an agent is asked: the place of its message, its prompt, and the messages of others in it."""
+        if self._is_over:  # an act in a thread goes on after the run has stopped
+            return
         line = self._run.add({"line": "asked", "of": self._key, **place._asdict(), "turns": turns, "heard": hearings})
         assert isinstance(line, AskedLine), "its type"
         self._observe(self.record, line)
 
     def grows(self, ask: Ask) -> Grew | None:
-        """Return a function that takes the text of a reply so far, from any thread; None if nobody watches."""
+        """Return a function that takes the text of a reply so far, from any thread, or None if nobody watches."""
+        if not self._live:
+            return None
         agents = self._settings.names()
         order = agents.index(ask.place.agent) if ask.place.agent in agents else len(agents)
         loop = asyncio.get_running_loop()
@@ -161,7 +165,7 @@ class LiveDiscussion:
         def grew(text: str) -> None:
             loop.call_soon_threadsafe(show, text)
 
-        return grew if self._live else None
+        return grew
 
     def _show(self, said: Message) -> None:
         self._shown[said.place] = said.text

@@ -25,6 +25,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.errors import UsageError
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import Ids, Rows, assemble
+from sottovoce.nodes.act import RUNNING
 from sottovoce.report.describe import footer
 from sottovoce.runs.log import Event, Speaking
 from sottovoce.runs.record import DiscussionRecord
@@ -103,10 +104,11 @@ def test_what_an_application_puts_on_its_model_still_works(store: PayloadStore, 
 
 
 def test_a_run_lets_its_local_models_reply_past_langchain_and_still_shows_text_as_it_grows(store: PayloadStore) -> None:
-    chat, seen, growing = model(store), list[bool](), list[str]()
+    chat, seen, growing, running = model(store), list[bool](), list[str](), list[Any]()
 
     def watch(run: Any, state: Any, messages: Sequence[Message]) -> None:
         seen.append(is_observed(chat, ensure_config()))
+        running.append(RUNNING.get())
 
     def observe(record: DiscussionRecord, event: Event) -> None:
         growing.extend([event.message.text] if isinstance(event, Speaking) else [])
@@ -116,6 +118,9 @@ def test_a_run_lets_its_local_models_reply_past_langchain_and_still_shows_text_a
 
     assert seen == [False] * 4
     assert len(growing) > 4 and {each.text for each in record.messages} <= {*growing}
+    _, discussion = running[0]
+    discussion.ask(record.messages[0].place, [], [])  # by an act in a thread that goes on
+    assert len(record.prompts) == 4 and all(prompt.turns for prompt in record.prompts)
 
 
 CHANGES: list[dict[str, Any]] = [
