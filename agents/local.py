@@ -312,7 +312,7 @@ class LocalModel(BaseModel):
 
 def summary(payload: Payload, temperature: float) -> dict[str, float]:
     """Return summary statistics for the state and the transcript: plain floats, most of them rounded to four digits."""
-    from sottovoce.channels import bridge  # late: it imports torch
+    from sottovoce.channels import shared_vocabulary  # late: it imports torch
 
     entropy = payload.tensors["entropy"]
     return {
@@ -321,7 +321,7 @@ def summary(payload: Payload, temperature: float) -> dict[str, float]:
         "max_entropy": round(float(entropy.max()), 4) if len(entropy) else 0.0,
         "repeated": round(repeated(payload.ids), 4),
         "surprise": round(surprise(payload), 4),
-        **bridge.measured(payload),
+        **shared_vocabulary.measured(payload),
         **({"thoughts": float(len(thoughts))} if (thoughts := payload.tensors.get("thought_ids")) is not None else {}),
         **({"carried_bytes": float(payload.carried_bytes)} if payload.carried_bytes else {}),
     }

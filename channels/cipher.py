@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 import torch
 
-from sottovoce.channels import bridge
+from sottovoce.channels import shared_vocabulary
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
@@ -73,22 +73,22 @@ class Cipher(Protocol):
         return default * (i + 1) / n
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        """Require one vocabulary of both models, or a bridge; embedding tables and hidden sizes may differ."""
+        """Require one vocabulary of both models, or shared tokens; embedding tables and hidden sizes may differ."""
         _check_rows(speaker)
         _check_rows(hearer)
         if speaker.vocabulary_key == hearer.vocabulary_key:
             return None
-        if not self.options.bridge:
+        if not self.options.shared_vocabulary:
             raise ProtocolError(
                 f"cipher needs one vocabulary, but {speaker.name!r} ({len(speaker.table)} tokens) and "
                 f"{hearer.name!r} ({len(hearer.table)} tokens) have different ones",
-                "use models that share a tokenizer, cross with `bridge=True`, or carry that edge in words with "
+                "use models that share a tokenizer, add `shared_vocabulary=True`, or carry that edge in words with "
                 "`fallback='nl'`",
             )
-        share = bridge.between(speaker, hearer).share
+        share = shared_vocabulary.between(speaker, hearer).share
         return (
-            f"by cipher over a bridge: {share:.0%} of the tokens of {speaker.name!r} are shared, the rest is heard as "
-            "words, which is outside the paper"
+            f"by cipher over the shared vocabulary: {share:.0%} of the tokens of {speaker.name!r} are shared, the rest "
+            "is heard as words, which is outside the paper"
         )
 
     def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
@@ -116,8 +116,9 @@ class Cipher(Protocol):
         )
 
     def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
-        """Return rows in every receiver's space, rows over bridges by the bridge's name, and the sparse weights."""
-        carried = {key if key.startswith(bridge.BRIDGED) else f"rows.{key}": rows for key, rows in reply.rows.items()}
+        """Return rows in every receiver's space, those over shared vocabularies by name, and the sparse weights."""
+        prefix = shared_vocabulary.SHARED
+        carried = {key if key.startswith(prefix) else f"rows.{key}": rows for key, rows in reply.rows.items()}
         if reply.sparse is not None:
             carried |= {f"sparse.{name}": getattr(reply.sparse, name) for name in ("ids", "weights", "covered")}
         return carried
@@ -130,29 +131,22 @@ class Cipher(Protocol):
         return Rows(rows[payload.tokens(reference.spans)]), ()
 
     def encode_across_vocabularies(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> Encoded:
-        """Return rows over a bridge, and words where it has no row. Compute them from the sparse form if needed."""
-        if not self.options.bridge:
-            return super().encode_across_vocabularies(reference, payload, loaded)
-        means = payload.tensors.get(bridge.name(payload.label.vocabulary, loaded))
-        built = bridge.known(payload.label.vocabulary, loaded)
-        if means is None and built is not None:
-            means = payload.rows_over(built.table)
+        """Return rows over the shared vocabulary, and words elsewhere."""
+        means = shared_vocabulary.mean_rows(payload, loaded) if self.options.shared_vocabulary else None
         if means is None:
             return super().encode_across_vocabularies(reference, payload, loaded)
-        return Rows(bridge.read_rows(payload, means, payload.tokens(reference.spans), loaded)), ()
+        return Rows(shared_vocabulary.read_rows(payload, means, payload.tokens(reference.spans), loaded)), ()
 
     def _tables(self, loaded: LoadedModel, hearers: Sequence[LoadedModel]) -> tuple[Table, ...]:
-        """Return the tables of hearers other than the speaker's own. Tables for other vocabularies are bridged."""
-        shared, bridged = dict[str, Table](), dict[str, Table]()
+        """Return the tables of hearers other than the speaker's own; of other vocabularies those of shared tokens."""
+        tables = list[Table]()
         for hearer in hearers:
             if hearer.vocabulary_key == loaded.vocabulary_key:
-                shared[hearer.table.key] = hearer.table
-            elif self.options.bridge:
+                tables.append(hearer.table)
+            elif self.options.shared_vocabulary:
                 with suppress(ProtocolError):  # `check` has reported it: that edge uses words
-                    table = bridge.between(loaded, hearer).table
-                    bridged[table.key] = table
-        shared.pop(loaded.table.key, None)
-        return (*shared.values(), *bridged.values())
+                    tables.append(shared_vocabulary.between(loaded, hearer).table)
+        return tuple({table.key: table for table in tables if table.key != loaded.table.key}.values())
 
     def _weigh(self) -> Weights | None:
         options = self.options

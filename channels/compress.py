@@ -79,6 +79,6 @@ def placed(vectors: torch.Tensor, tensors: Tensors, around: torch.Tensor | None 
 
 
 def nbytes(tensors: Tensors) -> int:
-    """Return the bytes carried besides words and statistics, including bridged rows and the places of kept tokens."""
+    """Return the bytes carried besides words and statistics, including CIPHER's rows and the places of kept tokens."""
     counted = (*CARRIED, *UNCOMPRESSED)
     return sum(tensor.nbytes for name, tensor in tensors.items() if name.partition(".")[0] in counted)

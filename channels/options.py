@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from sottovoce.core.any_types import JSONValue
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import RUN
@@ -80,6 +81,13 @@ COMPAT: Mapping[CompatName, Compat] = {
         guided=False, causal=False, masks_hide=False, every_first=False, every_layer=False, ties="last",
     ),
 }  # fmt: skip
+
+
+def with_new_names(settings: JSONValue) -> JSONValue:
+    """Return saved settings by the names of this version: until 0.1.0 `shared_vocabulary` was the switch `bridge`."""
+    if not isinstance(settings, Mapping) or not isinstance(settings.get("bridge"), bool):
+        return settings
+    return {"shared_vocabulary" if name == "bridge" else name: value for name, value in settings.items()}
 
 
 class ProtocolOptions(Checked):
@@ -156,10 +164,12 @@ class CipherOptions(LatentOptions):
         description="cipher: threshold of --partial. If not set: an entropy of 1.869 nats, or a largest probability "
         "of 0.8.",
     )
-    bridge: bool = Field(
+    shared_vocabulary: bool = Field(
         default=False,
         description="cipher: between two vocabularies, carry what the shared tokens hold, and the rest as words.",
     )
+
+    _by_new_names = model_validator(mode="before")(with_new_names)
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -167,10 +177,10 @@ class CipherOptions(LatentOptions):
             raise UsageError(
                 "cipher got a threshold but no criterion; set partial to one of entropy, max, ..._reversed"
             )
-        if self.bridge and self.probe != "none":
-            raise UsageError(f"probe {self.probe!r} needs equal vocabularies; leave out bridge")
-        if self.bridge and self.compresses:
-            raise UsageError("a bridge cannot compress means; leave out carry_as and keep")
+        if self.shared_vocabulary and self.probe != "none":
+            raise UsageError(f"probe {self.probe!r} needs equal vocabularies; leave out shared_vocabulary")
+        if self.shared_vocabulary and self.compresses:
+            raise UsageError("means over a shared vocabulary cannot be compressed; leave out carry_as and keep")
         return self
 
 

@@ -7,7 +7,7 @@ in random order, and equal payloads would differ). Tensors by name:
     logprob, entropy, varentropy, kurtosis (n,)  see models.sampling.statistics; natural logs
     top_ids, top_logprobs (n, k)                the most probable tokens at each position
     rows.<table key> (n, E)                     cipher: expected embeddings, one tensor for each receiver's table
-    bridged.<table key>.<vocabularies> (n, E + 1)   cipher over a bridge: unscaled means, and the mass on shared tokens
+    bridged.<table key>.<vocabularies> (n, E + 1)   cipher, shared vocabulary: unscaled means and their mass
     sparse.ids, sparse.weights (n, k), sparse.covered (n,)   cipher: the largest weights and their mass
     states (L, n, H)                            sde: differences; hidden: states; of the layers listed
     keys, values (l, heads, p, w), at (p,)      kv, thoughts: of the layers listed; positions of the keys' rotations
@@ -122,7 +122,7 @@ class Payload:
         """Return rows (n, E) in the space of a table, from the sparse distribution if the table was no receiver's."""
         rows = vectors(self.tensors, f"rows.{table.key}")
         if rows is None and "sparse.ids" in self.tensors:
-            payload_check.check_tokens(self.tensors, len(table))  # a bridge's, whose tokens `check_for` does not know
+            payload_check.check_tokens(self.tensors, len(table))  # `check_for` knows no other vocabulary
             import torch  # late, as below
 
             at = slice(None) if self.carrying is None else self.carrying

@@ -168,14 +168,14 @@ def build(model: type[Model], typed: Typed) -> Model:
 
 
 SETTING = re.compile(r"`([a-z]\w*)=(?:'([^'`]*)'|(\w*))`")
-"""A setting in an error, as Python writes it: `fallback='nl'`, `agents=3`, `bridge=True`, or `probe_from=`."""
+"""A setting in an error, as Python writes it: `fallback='nl'`, `agents=3`, `exact=True`, or `probe_from=`."""
 
 SPELLED = {"columns": "column", "on_missing": "lost"}
 """Settings whose options have other names."""
 
 
 def as_options(message: str) -> str:
-    """Return an error with options in place of the settings that it names: --fallback nl, --bridge, --probe-from."""
+    """Return an error with options in place of the settings that it names: --fallback nl, --exact, --probe-from."""
 
     def option(setting: re.Match[str]) -> str:
         name, text, value = setting.groups()

@@ -95,7 +95,7 @@ def footer(message: Message) -> str:
     if "mean_entropy" in stats and message.full_text:
         facts.append(f"entropy {stats['mean_entropy']:.2f} nats")
     if "shared_mass" in stats:
-        facts.append(f"bridge: {stats['shared_mass']:.0%} of the mass shared, {stats['as_words']:.0%} heard as words")
+        facts.append(f"shared vocabulary: {stats['shared_mass']:.0%} of the mass, {stats['as_words']:.0%} as words")
     return " · ".join([*facts, *map(one_line, message.notes)])
 
 

@@ -52,7 +52,7 @@ from sottovoce.nodes.hearing import Hearing
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.retrievers.pool import Origin
-from sottovoce.runs.manifest import FORMAT, VERSION, RunManifest
+from sottovoce.runs.manifest import FORMAT, VERSION, RunManifest, SavedSettings
 from sottovoce.runs.run_directory import LOG, REPAIR, first_line, lines_of, without_surrogates
 
 ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -90,7 +90,7 @@ class Opened(BaseModel):
     """The question, models and edges were checked; the agents start."""
 
     event: Literal["opened"] = Field(default="opened", exclude=True)
-    settings: JSON
+    settings: SavedSettings
     """The settings in effect: models given in code bring some of their own."""
     notes: list[str]
 

@@ -181,7 +181,7 @@ class ProtocolSteps:
                 self.equal(payload.tensors[name].dtype, self.loaded.dtype, f"{name!r}", "keep what the reply brings")
 
     def _under(self, probe: str, reference: MessageRef) -> list[str] | None:
-        """Return the positions under a probe; None if the protocol rightly refuses it: words, bridges, other data."""
+        """Return the positions under a probe; None if the protocol rightly refuses it (words, other vocabularies)."""
         try:
             protocol = type(self.protocol)(**{**self.protocol.options.model_dump(), "probe": probe})
             turns = [Turn("user", (BEFORE, reference, AFTER))]

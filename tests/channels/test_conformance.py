@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS: dict[str, tuple[Protocol, Collection[Difference]]] = {
     "words": (NL(), ()),
     "means": (Cipher(), DIFFERENCES[2:]),
-    "means, over a bridge too": (Cipher(bridge=True), ()),
+    "means, over a shared vocabulary too": (Cipher(shared_vocabulary=True), ()),
     "some means, as published": (Cipher(compat="reference", partial="entropy", threshold=0.01), DIFFERENCES[2:]),
     "deltas of two layers, as published": (
         SDE(compat="reference", layers=(0, 5), inject="all", allow_other_weights=True),

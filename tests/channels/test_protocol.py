@@ -251,6 +251,6 @@ def test_a_protocol_of_ones_own_adds_options_in_three_lines() -> None:
 
 
 @pytest.mark.parametrize("more", [{"probe": "noise"}, {"keep": 0.5}])
-def test_a_bridge_is_neither_probed_nor_compressed(more: dict[str, Any]) -> None:
+def test_a_shared_vocabulary_is_neither_probed_nor_compressed(more: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="leave out"):
-        CipherOptions(bridge=True, **more)
+        CipherOptions(shared_vocabulary=True, **more)

@@ -45,6 +45,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         ("debate '2 + 2?' --weights int4 --exact", "exact requires weights in float32, but they are in int4; give weights float32, or omit exact"),
         ("mad --model bundled --model bundled --model bundled", "model has 3 values for 2 agents and moderator, judge; give one for all, or one each"),
         ("debate '2 + 2?' --document 'agnet_1=x = 4.'", "unknown agent among the documents: 'agnet_1'; did you mean 'agent_1'? Choose from: agent_1, agent_2; if the text itself begins so, put a space before the ="),
+        ("debate x --protocol cipher --bridge", "unknown option '--bridge'; "),
         ("debate --xyzzy", "unknown option '--xyzzy'; the nearest known one is '--exact' (see `sottovoce debate --help`)"),
         ("debate --chain-of-thought off", "--chain-of-thought is given by --option chain-of-thought=VALUE (see"),
         ("debate --rounds", "Option '--rounds' requires an argument"),
@@ -98,7 +99,7 @@ def test_a_wrong_call_is_refused_with_what_was_expected_and_writes_nothing(
         (FAILED, "single x --model {tiny} --memory 1kB --max-tokens 4", "for keys and values, but the budget is 1 kB; "),
         (USAGE, "single x --model {tiny} --protocol sde --layers 7", "layer 7 is out of range; '{tiny}' has layers 0 to 1"),
         (USAGE, "debate x --protocol sde --model {tiny} --model {other_weights}", "sde needs one model on both sides"),
-        (USAGE, "debate x --protocol cipher --model {tiny} --model {other_vocabulary}", "cross with --bridge, or carry that edge in words with --fallback nl"),
+        (USAGE, "debate x --protocol cipher --model {tiny} --model {other_vocabulary}", "add --shared-vocabulary, or carry that edge in words with --fallback nl"),
     ],
 )  # fmt: skip
 def test_what_a_model_cannot_do_is_refused(call: Call, models: Models, code: int, words: str, line: str) -> None:
@@ -111,7 +112,7 @@ def test_what_a_model_cannot_do_is_refused(call: Call, models: Models, code: int
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        ("use `agents=3` or `bridge=True`", "use --agents 3 or --bridge"),
+        ("use `agents=3` or `exact=True`", "use --agents 3 or --exact"),
         ("add `secretary=False`, or drop `probe_from=`", "add --secretary off, or drop --probe-from"),
         ("give `redraw_temperature=` a value, or `merge='sum'`", "give --option redraw-temperature a value, or --option merge=sum"),
         ("with `on_missing='words'` only `columns=`", "with --lost words only --column"),

@@ -46,16 +46,16 @@ def dtypes(state: State) -> list[str | None]:
 # Several models
 
 
-def test_over_a_bridge_means_cross_vocabularies_in_exact_repetition(
+def test_means_over_the_shared_vocabulary_are_heard_in_exact_repetition(
     models: dict[str, str], store: PayloadStore
 ) -> None:
     named = {"model": [models["one"], models["stranger"]], "exact": True, **FAST}
-    ends = [held(debating(protocol="cipher", bridge=True, seed=1, store=store, **named)) for _ in range(2)]
+    ends = [held(debating(protocol="cipher", shared_vocabulary=True, seed=1, store=store, **named)) for _ in range(2)]
     first, again = ([(each.text, each.payload) for each in replies(end)] for end in ends)
     assert first == again and len(first) == 4
     assert [note.split(":")[0] for note in ends[0]["notes"]] == [
-        "agent_2 hears agent_1 by cipher over a bridge",
-        "agent_1 hears agent_2 by cipher over a bridge",
+        "agent_2 hears agent_1 by cipher over the shared vocabulary",
+        "agent_1 hears agent_2 by cipher over the shared vocabulary",
     ]
     assert all(0 < message.stats["shared_mass"] <= 1 for message in replies(ends[0]))
 

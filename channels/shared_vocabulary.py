@@ -1,9 +1,9 @@
-"""Bridges between two vocabularies: the tokens that two models share, and CIPHER's mean embeddings over them.
+"""The shared vocabulary of two models: the tokens that both have, and CIPHER's mean embeddings over them.
 
 This is our own extension of the paper. A speaker averages a table of the hearer's rows at the shared tokens. A last
 column of ones at these tokens makes the last value of the mean the probability mass of the shared tokens at a
 position. Where the mass is large enough, the hearer reads the mean, scaled up to mass 1; elsewhere it reads the text
-of that position as its own tokens. Special tokens are never shared, so none can pass a bridge.
+of that position as its own tokens. Special tokens are never shared, so no message can contain one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from threading import Lock
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from sottovoce.core.errors import ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Table
 
 MIN_SHARED_MASS = 0.5  # mass on shared tokens at a position: below it, the mean leaves out more than it includes
-BRIDGED = "bridged."  # the prefix of names of bridged means, in replies and payloads
+SHARED = "bridged."  # the prefix of names of means, in replies and payloads; files of format 1 have this word
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")  # sentencepiece's byte tokens, next to plain tokens of the same character
 
 
@@ -41,57 +40,46 @@ Tokens = Mapping[int, Token]
 """Tokens by id, without special ones."""
 
 
-class BridgedTable(Table):
-    """For each token id of a speaker, the hearer's row and a 1, or zeros if the token is not shared: (V, E + 1)."""
+class SharedVocabulary(NamedTuple):
+    """The tokens of a speaker that a hearer also has."""
 
-    def __init__(self, rows: torch.Tensor, key: str) -> None:
-        """Create the table. `key` must identify both vocabularies; a digest of a few values would not suffice."""
-        super().__init__(rows)
-        vars(self)["key"] = key
-
-
-@dataclass(frozen=True, eq=False)
-class Bridge:
-    """The conversion of mean embeddings from one vocabulary to a hearer's."""
-
-    table: BridgedTable
+    table: Table
+    """For each token id of the speaker, the hearer's row and a 1, or zeros if the token is not shared: (V, E + 1)."""
     share: float
     """The share of the speaker's tokens that the hearer also has."""
 
 
 _tokens: dict[str, Tokens] = {}
-_bridges: WeakKeyDictionary[Table, dict[str, Bridge]] = WeakKeyDictionary()
-"""Bridges by the hearer's own table, then by name; they are freed with its model."""
+_built: WeakKeyDictionary[Table, dict[str, SharedVocabulary]] = WeakKeyDictionary()
+"""Shared vocabularies by the hearer's own table, then by name; they are freed with its model."""
 _building = Lock()
 
 
-def between(speaker: LoadedModel, hearer: LoadedModel) -> Bridge:
-    """Return the bridge from one model to another; building it takes seconds for large vocabularies, once.
+def between(speaker: LoadedModel, hearer: LoadedModel) -> SharedVocabulary:
+    """Return what a hearer shares of a speaker's vocabulary; building it takes seconds for large ones, once.
 
     Raises:
         ProtocolError: the models share no token, or the tokens of one have no known bytes; the message names both.
     """
     key = name(speaker.vocabulary_key, hearer)
     with _building:
-        built = _bridges.setdefault(hearer.table, {})
+        built = _built.setdefault(hearer.table, {})
         if key not in built:
-            ours, theirs = (_tokens_of(model, speaker, hearer) for model in (speaker, hearer))
-            pairs = shared(ours, theirs)
-            if not pairs:
-                raise _refusal(speaker, hearer, "they share no token")
-            built[key] = Bridge(_table(pairs, len(speaker.table), hearer.table, key), len(pairs) / len(ours))
+            built[key] = _build(speaker, hearer, key)
         return built[key]
 
 
-def known(vocabulary: str, hearer: LoadedModel) -> Bridge | None:
-    """Return the existing bridge from a vocabulary, by its key. A payload has no tokenizer to build one from."""
-    return _bridges.get(hearer.table, {}).get(name(vocabulary, hearer))
+def mean_rows(payload: Payload, hearer: LoadedModel) -> torch.Tensor | None:
+    """Return the means (n, E + 1) for a hearer, those of the sparse form if a table was already built, or None."""
+    key = name(payload.label.vocabulary, hearer)
+    built = _built.get(hearer.table, {}).get(key)
+    return payload.tensors.get(key) if key in payload.tensors or built is None else payload.rows_over(built.table)
 
 
 def name(vocabulary: str, hearer: LoadedModel) -> str:
-    """Return the name of means over the bridge from a vocabulary, in replies and payloads."""
+    """Return the name of means for a hearer of another vocabulary, in replies and payloads."""
     both = hashlib.sha256(f"{vocabulary} {hearer.vocabulary_key}".encode()).hexdigest()[:16]
-    return f"{BRIDGED}{hearer.table.key}.{both}"
+    return f"{SHARED}{hearer.table.key}.{both}"
 
 
 def shared(ours: Tokens, theirs: Tokens) -> dict[int, int]:
@@ -136,12 +124,12 @@ def crossing(mean_rows: torch.Tensor, spans: Sequence[Span]) -> list[bool]:
 
 
 def measured(payload: Payload) -> dict[str, float]:
-    """Return how well bridges carry a message: mean mass on shared tokens, and share of positions read as words."""
-    bridged = [tensor for name, tensor in payload.tensors.items() if name.startswith(BRIDGED) and len(tensor)]
-    if not bridged:
+    """Return what other vocabularies share of a message: mean mass on shared tokens, and positions read as words."""
+    over_shared = [tensor for name, tensor in payload.tensors.items() if name.startswith(SHARED) and len(tensor)]
+    if not over_shared:
         return {}
-    masses = torch.cat([means[:, -1].float() for means in bridged])
-    words = [not crosses for means in bridged for crosses in crossing(means, payload.spans)]
+    masses = torch.cat([means[:, -1].float() for means in over_shared])
+    words = [not crosses for means in over_shared for crosses in crossing(means, payload.spans)]
     return {"shared_mass": round(float(masses.mean()), 4), "as_words": round(sum(words) / len(words), 4)}
 
 
@@ -171,16 +159,19 @@ def _closest(token: Token, ways: Mapping[str, int]) -> int:
     return ways.get(token.spelling, (plain or list(ways.values()))[0])
 
 
-def _table(pairs: Mapping[int, int], height: int, hearer: Table, key: str) -> BridgedTable:
-    rows = hearer.rows.new_zeros(height, hearer.width + 1)
-    ours = torch.tensor(list(pairs), device=rows.device)
-    rows[ours, :-1] = hearer.rows[torch.tensor(list(pairs.values()), device=rows.device)]
-    rows[ours, -1] = 1
-    return BridgedTable(rows, key)
+def _build(speaker: LoadedModel, hearer: LoadedModel, key: str) -> SharedVocabulary:
+    ours, theirs = (_tokens_of(model, speaker, hearer) for model in (speaker, hearer))
+    if not (pairs := shared(ours, theirs)):
+        raise _refusal(speaker, hearer, "they share no token")
+    table = Table(hearer.table.rows.new_zeros(len(speaker.table), hearer.table.width + 1))
+    vars(table)["key"] = key  # it identifies both vocabularies; a digest of a few values would not suffice
+    spoken, heard = torch.tensor([*pairs.items()], device=table.rows.device).T
+    table.rows[spoken, :-1], table.rows[spoken, -1] = hearer.table.rows[heard], 1
+    return SharedVocabulary(table, len(pairs) / len(ours))
 
 
 def _refusal(speaker: LoadedModel, hearer: LoadedModel, why: str) -> ProtocolError:
     return ProtocolError(
-        f"no bridge leads from {speaker.name!r} to {hearer.name!r}: {why}",
+        f"{speaker.name!r} and {hearer.name!r} have no shared vocabulary: {why}",
         "use models that share a tokenizer, or carry that edge in words with `fallback='nl'`",
     )

@@ -6,20 +6,24 @@ import json
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from sottovoce.channels import bridge
-from sottovoce.channels.bridge import Token
+from sottovoce.channels import shared_vocabulary
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import MessageRef
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.shared_vocabulary import Token
 from sottovoce.channels.store import PayloadStore
-from sottovoce.core.errors import ProtocolError
+from sottovoce.cli.options import from_file
+from sottovoce.core.errors import ProtocolError, UsageError
+from sottovoce.graphs.debate import Debate
 from sottovoce.models import Ids, LoadedModel, Rows, Sampling, assemble, load
 from tests.support import (
     CHATML,
@@ -102,10 +106,10 @@ def nearest(rows: torch.Tensor, loaded: LoadedModel) -> str:
 # Rows
 
 
-def test_over_a_bridge_between_equal_tokens_the_rows_are_the_ordinary_ones(store: PayloadStore) -> None:
-    message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(longer(),))
+def test_between_equal_tokens_the_rows_are_the_ordinary_ones(store: PayloadStore) -> None:
+    message = say(Cipher(shared_vocabulary=True), speaker(), store, sampling=WARM, hearers=(longer(),))
 
-    found = rows_in(hear(Cipher(bridge=True), longer(), store, MessageRef(message)))
+    found = rows_in(hear(Cipher(shared_vocabulary=True), longer(), store, MessageRef(message)))
 
     ordinary = payload_of(message, store).rows(speaker().table.key)
     assert ordinary is not None and close(found, ordinary)
@@ -113,13 +117,15 @@ def test_over_a_bridge_between_equal_tokens_the_rows_are_the_ordinary_ones(store
 
 
 def test_a_renumbered_vocabulary_reads_what_it_would_read_in_the_speaker_s_order(store: PayloadStore) -> None:
-    message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(renumbered(), in_order()))
-    found = rows_in(hear(Cipher(bridge=True), renumbered(), store, MessageRef(message, ((1, 5),))))
-    assert close(found, rows_in(hear(Cipher(bridge=True), in_order(), store, MessageRef(message, ((1, 5),)))))
+    message = say(Cipher(shared_vocabulary=True), speaker(), store, sampling=WARM, hearers=(renumbered(), in_order()))
+    found = rows_in(hear(Cipher(shared_vocabulary=True), renumbered(), store, MessageRef(message, ((1, 5),))))
+    assert close(
+        found, rows_in(hear(Cipher(shared_vocabulary=True), in_order(), store, MessageRef(message, ((1, 5),))))
+    )
 
 
-def test_a_mean_over_a_bridge_is_the_part_that_is_shared_and_tells_its_mass() -> None:
-    table = bridge.between(tiny_loaded(), renumbered((" is",))).table
+def test_a_mean_over_the_shared_vocabulary_is_the_part_that_is_shared_and_tells_its_mass() -> None:
+    table = shared_vocabulary.between(tiny_loaded(), renumbered((" is",))).table
     weights = noise(5, VOCABULARY).softmax(-1)
 
     mean = table.mean(weights)
@@ -135,35 +141,35 @@ def test_a_mean_over_a_bridge_is_the_part_that_is_shared_and_tells_its_mass() ->
 @pytest.mark.parametrize("without", [(), (" is",), MERGED[::2], MERGED])
 def test_a_message_of_sure_means_reads_as_its_text_whatever_is_shared(without: tuple[str, ...]) -> None:
     payload, hearer = written(LESSON), renumbered(without)
-    means = bridge.between(tiny_loaded(), hearer).table.rows[list(payload.ids)]
+    means = shared_vocabulary.between(tiny_loaded(), hearer).table.rows[list(payload.ids)]
 
-    found = bridge.read_rows(payload, means, payload.tokens(), hearer)
+    found = shared_vocabulary.read_rows(payload, means, payload.tokens(), hearer)
 
     assert nearest(found, hearer) == LESSON
-    assert (bridge.crossing(means, payload.spans).count(False) > 0) is bool(without)
+    assert (shared_vocabulary.crossing(means, payload.spans).count(False) > 0) is bool(without)
 
 
 @pytest.mark.parametrize("crosses", [*product((0.1, 0.9), repeat=3)])
 def test_a_character_of_several_tokens_is_heard_whole(crosses: tuple[float, ...]) -> None:
     payload, hearer = written("3 \u20ac"), renumbered()  # the sign has three bytes, each a token
     mass = torch.tensor([0.9] * (len(payload) - 3) + [*crosses])[:, None]
-    means = bridge.between(tiny_loaded(), hearer).table.rows[list(payload.ids)] * mass
+    means = shared_vocabulary.between(tiny_loaded(), hearer).table.rows[list(payload.ids)] * mass
 
-    found = bridge.read_rows(payload, means, payload.tokens(), hearer)
+    found = shared_vocabulary.read_rows(payload, means, payload.tokens(), hearer)
 
     assert nearest(found, hearer) == payload.label.text == "3 \u20ac"
-    assert bridge.crossing(means, payload.spans)[-3:] == [min(crosses) > 0.5] * 3
+    assert shared_vocabulary.crossing(means, payload.spans)[-3:] == [min(crosses) > 0.5] * 3
 
 
-def test_what_a_bridge_loses_is_measured() -> None:
+def test_what_is_not_shared_is_measured() -> None:
     spans = torch.tensor([[i, i + 1] for i in range(4)])
     means = torch.tensor([[1.0, 1.0], [1.0, 0.75], [0.0, 0.0], [0.1, 0.25]])
-    tensors = {"ids": torch.arange(4), "spans": spans, f"{bridge.BRIDGED}a.b": means}
+    tensors = {"ids": torch.arange(4), "spans": spans, f"{shared_vocabulary.SHARED}a.b": means}
 
-    found = bridge.measured(Payload(Label("cipher", "abcd", "", "", ""), tensors))
+    found = shared_vocabulary.measured(Payload(Label("cipher", "abcd", "", "", ""), tensors))
 
     assert found == {"shared_mass": 0.5, "as_words": 0.5}
-    assert bridge.measured(Payload(Label("nl", "", "", "", ""), {"ids": torch.arange(0)})) == {}
+    assert shared_vocabulary.measured(Payload(Label("nl", "", "", "", ""), {"ids": torch.arange(0)})) == {}
 
 
 # What is shared
@@ -180,8 +186,8 @@ def sentencepiece() -> LoadedModel:
 
 
 def test_byte_level_and_sentencepiece_spell_the_same_tokens() -> None:
-    ours, theirs = bridge.tokens(tiny_loaded()), bridge.tokens(sentencepiece())
-    found = {ours[i].spelling: theirs[j].spelling for i, j in bridge.shared(ours, theirs).items()}
+    ours, theirs = shared_vocabulary.tokens(tiny_loaded()), shared_vocabulary.tokens(sentencepiece())
+    found = {ours[i].spelling: theirs[j].spelling for i, j in shared_vocabulary.shared(ours, theirs).items()}
     assert found == {"A": "A", "\u0120": "\u2581", "\u00e2": "<0xE2>"} | (
         {"\u0120is": "\u2581is"} if "\u0120is" in tiny_tokenizer().get_vocab() else {}
     )
@@ -189,14 +195,17 @@ def test_byte_level_and_sentencepiece_spell_the_same_tokens() -> None:
 
 def test_of_tokens_that_write_the_same_the_one_of_equal_spelling_is_taken() -> None:
     theirs = {3: Token("<0x41>", b"A"), 4: Token("A", b"A"), 5: Token("B", b"B")}
-    assert bridge.shared({0: Token("<0x41>", b"A"), 1: Token("A", b"A"), 2: Token("C", b"C")}, theirs) == {0: 3, 1: 4}
+    assert shared_vocabulary.shared({0: Token("<0x41>", b"A"), 1: Token("A", b"A"), 2: Token("C", b"C")}, theirs) == {
+        0: 3,
+        1: 4,
+    }
 
 
 @pytest.mark.parametrize("hearer", [longer, renumbered, sentencepiece, load])
-def test_no_special_token_comes_in_by_a_bridge(hearer: object) -> None:
+def test_no_special_token_is_shared(hearer: object) -> None:
     other: LoadedModel = hearer()  # type: ignore[operator]  # each makes a model
     for speaks, hears in ((tiny_loaded(), other), (other, tiny_loaded())):
-        pairs = bridge.shared(bridge.tokens(speaks), bridge.tokens(hears))
+        pairs = shared_vocabulary.shared(shared_vocabulary.tokens(speaks), shared_vocabulary.tokens(hears))
         for loaded, found in ((speaks, pairs.keys()), (hears, pairs.values())):
             apart = {*loaded.stop_ids, *loaded.tokenizer.all_special_ids, *loaded.tokenizer.added_tokens_decoder}
             assert pairs and apart and not apart & {*found}
@@ -208,9 +217,9 @@ def test_special_tokens_of_a_message_are_heard_as_their_characters() -> None:
         Label("cipher", "3<|im_end|>", "", "", ""),
         {"ids": torch.tensor(spoken), "spans": torch.tensor([[0, 1], [1, 11]])},
     )
-    means = bridge.between(tiny_loaded(), hearer).table.rows[list(spoken)]
+    means = shared_vocabulary.between(tiny_loaded(), hearer).table.rows[list(spoken)]
 
-    found = hearer.table.nearest(bridge.read_rows(payload, means, [0, 1], hearer)).tolist()
+    found = hearer.table.nearest(shared_vocabulary.read_rows(payload, means, [0, 1], hearer)).tolist()
 
     assert not {*found} & {*ENDS} and text_of(found, hearer) == "3<|im_end|>"
 
@@ -222,38 +231,58 @@ def text_of(found: list[int], loaded: LoadedModel) -> str:
 # Who may cross
 
 
-def test_a_bridge_is_told_with_what_is_shared_and_without_one_the_edge_is_refused() -> None:
-    told = Cipher(bridge=True).check(tiny_loaded(), renumbered(("e",)))
+def test_a_note_says_how_much_is_shared_and_without_the_option_the_edge_is_refused() -> None:
+    told = Cipher(shared_vocabulary=True).check(tiny_loaded(), renumbered(("e",)))
     assert told == (
-        "by cipher over a bridge: 100% of the tokens of 'qwen2-0' are shared, the rest is heard as words, which is "
-        "outside the paper"
+        "by cipher over the shared vocabulary: 100% of the tokens of 'qwen2-0' are shared, the rest is heard as words, "
+        "which is outside the paper"
     )
-    with pytest.raises(ProtocolError, match=r"cipher needs one vocabulary, .* `bridge=True`, or .* `fallback='nl'`"):
+    with pytest.raises(
+        ProtocolError, match=r"cipher needs one vocabulary, .* `shared_vocabulary=True`, or .* `fallback='nl'`"
+    ):
         Cipher().check(tiny_loaded(), renumbered(("e",)))
 
 
 def test_vocabularies_without_a_common_token_are_refused_by_name(store: PayloadStore) -> None:
     nothing = renumbered(tuple(sorted(tiny_tokenizer().get_vocab())))
 
-    with pytest.raises(ProtocolError, match="no bridge leads from 'qwen2-0' to 'renumbered': they share no token"):
-        Cipher(bridge=True).check(tiny_loaded(), nothing)
-    message = say(Cipher(bridge=True), tiny_loaded(), store, hearers=(nothing,))  # as with --fallback nl
+    with pytest.raises(
+        ProtocolError, match="'qwen2-0' and 'renumbered' have no shared vocabulary: they share no token"
+    ):
+        Cipher(shared_vocabulary=True).check(tiny_loaded(), nothing)
+    message = say(Cipher(shared_vocabulary=True), tiny_loaded(), store, hearers=(nothing,))  # as with --fallback nl
     assert all(
-        isinstance(piece, Ids) for piece in hear(Cipher(bridge=True), nothing, store, MessageRef(message)).prompt
+        isinstance(piece, Ids)
+        for piece in hear(Cipher(shared_vocabulary=True), nothing, store, MessageRef(message)).prompt
     )
 
 
-def test_what_is_to_be_heard_as_words_is_so_over_a_bridge_too(store: PayloadStore) -> None:
+def test_what_is_to_be_heard_as_words_is_so_over_the_shared_vocabulary_too(store: PayloadStore) -> None:
     hearer = renumbered()
-    message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(hearer,))
+    message = say(Cipher(shared_vocabulary=True), speaker(), store, sampling=WARM, hearers=(hearer,))
 
-    request = hear(Cipher(bridge=True), hearer, store, MessageRef(message, plain=True))
+    request = hear(Cipher(shared_vocabulary=True), hearer, store, MessageRef(message, plain=True))
 
     assert not any(isinstance(piece, Rows) for piece in request.prompt)
     assert request.length == hear(NL(), hearer, store, MessageRef(message)).length
 
 
-def test_models_of_one_vocabulary_need_no_bridge(store: PayloadStore) -> None:
-    assert Cipher(bridge=True).check(tiny_loaded(), in_order()) is None
-    message = say(Cipher(bridge=True), tiny_loaded(), store, hearers=(in_order(),))
-    assert not any(name.startswith(bridge.BRIDGED) for name in payload_of(message, store).tensors)
+def test_models_of_one_vocabulary_share_all_of_it(store: PayloadStore) -> None:
+    assert Cipher(shared_vocabulary=True).check(tiny_loaded(), in_order()) is None
+    message = say(Cipher(shared_vocabulary=True), tiny_loaded(), store, hearers=(in_order(),))
+    assert not any(name.startswith(shared_vocabulary.SHARED) for name in payload_of(message, store).tensors)
+
+
+# The old name
+
+
+def test_settings_with_the_old_name_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("protocol: cipher\nbridge: true\n")
+
+    assert from_file(file, Debate) == {"protocol": "cipher", "shared_vocabulary": True}
+    assert Debate.model_validate({**Debate().model_dump(), "bridge": True}).shared_vocabulary  # as in a checkpoint
+    options: Any = {"bridge": True}
+    assert Cipher(**options).options == Cipher(shared_vocabulary=True).options  # as in `option`
+    with pytest.raises(UsageError, match="unknown field of Debate: 'bridge'"):
+        Debate.model_validate({"bridge": "true"})
