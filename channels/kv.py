@@ -17,6 +17,7 @@ from typing import ClassVar
 import torch
 from torch.nn.functional import pad
 
+from sottovoce.channels.bridge import Bridge, about, bridge_for
 from sottovoce.channels.compress import vectors
 from sottovoce.channels.kv_layers import check_meeting, chosen_layers, layer_of, meeting
 from sottovoce.channels.message import MessageRef
@@ -34,6 +35,7 @@ OF_CARRY: dict[Carry, tuple[Origin, ...]] = {
 NAMES: dict[Origin, str] = {
     "received": "what was received",
     "prompt": "the prompt",
+    "text": "the prompt",
     "thoughts": "the thoughts",
     "words": "the words",
 }
@@ -73,6 +75,15 @@ class KV(Protocol):
             )
         if options.layers and options.layer_share < 1:
             raise UsageError("layers and layer_share both choose the layers; give only one")
+        if options.bridge and (self.name != "kv" or self.rules.pasted):
+            raise UsageError(
+                f"bridge is given, and a bridge maps the keys and values of kv, with compat paper; this is {self.name} "
+                f"with compat {self.compat}; leave out bridge, or choose those"
+            )
+        if options.bridge and (options.layers or options.layer_share < 1 or options.positions != "shifted"):
+            raise UsageError(
+                "a bridge maps all layers to where they stand; leave out layers, layer_share and positions, or bridge"
+            )
         if options.layer_alpha != 1 and options.layer_share == 1:
             raise UsageError(
                 f"layer_alpha is {options.layer_alpha}, and all layers or named ones are handed over: it has nothing "
@@ -99,38 +110,70 @@ class KV(Protocol):
         """True unless only the words of a reply are handed over."""
         return "prompt" in self.origins or self.thinks
 
+    @property
+    def apart(self) -> bool:
+        """True with a bridge: the template's tokens cross none."""
+        return bool(self.options.bridge)
+
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        """Require rotary positions and the same weights; `allow_other_weights` needs equal heads and widths alone."""
+        """Require rotary positions, and the same weights or a bridge.
+
+        `allow_other_weights` needs equal heads and widths alone.
+        """
         for model in (speaker, hearer):
             self._check_positions(model)
         self._layers(speaker)
-        shapes = [_shape(model) for model in (speaker, hearer)]
-        if shapes[0] != shapes[1]:
-            raise ProtocolError(
-                f"{self.name} needs one architecture with equal heads on both sides, but {speaker.name!r} and "
-                f"{hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}",
-                "use models of one family, or carry that edge in words with `fallback='nl'`",
-            )
-        if not self.rules.every_layer:
-            check_meeting(self._layers(speaker), speaker, hearer)
+        if (bridge := self._bridge(speaker.weights_key, hearer)) is None:
+            self._check_without_bridge(speaker, hearer)
         possible = ("received", "words") if self.silent else ()  # a sender may have heard nobody, or write nothing
         sure, other = ([each for each in self.origins if (each in possible) == has] for has in (False, True))
         parts = [*([_named(sure)] if sure else []), *([f"{_named(other)}, if any"] if other else [])]
         told = f"with keys and values of {', and of '.join(parts)}"
         if "prompt" in self.origins:
             told += ": all that the sender was told, its documents and role included"
-        if self._check_weights(speaker, hearer):
+        if bridge is not None:
+            told += f"; over the bridge {bridge.label.about}"
+        elif self._check_weights(speaker, hearer):
             told += "; between other weights"
         return told
 
+    def _check_without_bridge(self, speaker: LoadedModel, hearer: LoadedModel) -> None:
+        if (folders := self.options.bridge) and not super()._reads(speaker.weights_key, hearer):
+            known = "; ".join(f"{folder!r} leads from {about(folder)}" for folder in folders)
+            raise ProtocolError(
+                f"no bridge leads from {speaker.name!r} to {hearer.name!r}, with the weights and tokenizers that they "
+                f"have: {known}",
+                "fit one with `bridge fit`, or carry that edge in words with `fallback='nl'`",
+            )
+        shapes = [_shape(model) for model in (speaker, hearer)]
+        if shapes[0] != shapes[1]:
+            raise ProtocolError(
+                f"{self.name} needs one architecture with equal heads on both sides, or a bridge, but {speaker.name!r} "
+                f"and {hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}",
+                "fit one with `bridge fit`, use models of one family, or carry that edge in words with `fallback='nl'`",
+            )
+        if not self.rules.every_layer:
+            check_meeting(self._layers(speaker), speaker, hearer)
+
+    def _bridge(self, weights: str, hearer: LoadedModel) -> Bridge | None:
+        """Return the bridge that leads to a model from the one with these weights; equal models need none."""
+        folders = self.options.bridge
+        return bridge_for(weights, hearer, folders) if folders and weights != hearer.weights_key else None
+
+    def _reads(self, weights: str, loaded: LoadedModel) -> bool:
+        return super()._reads(weights, loaded) or self._bridge(weights, loaded) is not None
+
     def make_request(self, plain: Request, loaded: LoadedModel, hearers: Sequence[LoadedModel] = ()) -> Request:
-        """Return the request for a reply; it also records keys and values."""
+        """Return the request for a reply; it also records keys and values, or what bridges need if all hearers do."""
         self._check_positions(loaded)
-        return super().make_request(plain, loaded, hearers)
+        request = super().make_request(plain, loaded, hearers)
+        bridged = bool(hearers) and all(self._bridge(loaded.weights_key, hearer) for hearer in hearers)
+        return replace(request, record=replace(request.record, keys=not bridged))
 
     def to_record(self, loaded: LoadedModel) -> Record:
-        """Record keys and values too."""
-        return replace(super().to_record(loaded), cache=self.origins)
+        """Record keys and values too; `prompt` includes the texts in it."""
+        wanted = [each for origin in self.origins for each in ((origin, "text") if origin == "prompt" else (origin,))]
+        return replace(super().to_record(loaded), cache=tuple(wanted))
 
     def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """Return keys and values (l, heads, p, w) of the chosen layers, and the first position of the others."""
@@ -138,10 +181,14 @@ class KV(Protocol):
         assert cache is not None, "it was asked for"
         layers = self._layers(loaded)
         chosen, rest = list(layers), [layer for layer in range(loaded.layers) if layer not in layers]
-        carried = {"keys": cache.keys[chosen], "values": cache.values[chosen], "at": cache.at}
+        carried = {"values": cache.values[chosen], "at": cache.at}
+        if cache.keys is not None:
+            carried["keys"] = cache.keys[chosen]
         if cache.masked is not None:
             carried["masked"] = cache.masked
-        if rest:
+        if self.options.bridge and cache.text is not None:
+            carried["text"] = cache.text
+        if rest and cache.keys is not None:
             carried |= {"first_keys": cache.keys[rest, :, :1], "first_values": cache.values[rest, :, :1]}
         return carried
 
@@ -157,12 +204,12 @@ class KV(Protocol):
         """Return the keys and values to put before the whole prompt, or None if they replace the words."""
         if self._quotes(payload) or not self.carries(reference, payload, loaded):
             return None
-        piece = self._piece(payload, loaded, [*range(payload.positions or 0)])
+        piece = self._piece(payload, loaded, [*range(payload.positions or 0)], first=True)
         return piece if self.rules.causal else replace(piece, causal=False)
 
     def _encode(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, words: Ids) -> Encoded:
         if not self._quotes(payload) or not self.carries(reference, payload, loaded):
-            return words, ()
+            return replace(words, origin="text") if self.apart else words, ()
         n, own = payload.positions or 0, len(payload)
         if not reference.spans:
             return self._piece(payload, loaded, [*range(n)]), ()
@@ -175,12 +222,24 @@ class KV(Protocol):
 
     def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
         """Return True if its keys and values exist and fit the reader, too."""
-        keys = payload.tensors.get("keys")
-        fits = keys is not None and (keys.shape[1], keys.shape[3]) == loaded.network.cache_shape
-        return fits and super().carries(reference, payload, loaded)
+        values = payload.tensors.get("values")
+        if values is None or not super().carries(reference, payload, loaded):
+            return False
+        layers, heads, _, width = values.shape
+        if (bridge := self._bridge(payload.label.weights, loaded)) is not None:
+            return "text" in payload.tensors and bridge.label.sender.shape == (layers, heads, width)
+        return "keys" in payload.tensors and (heads, width) == loaded.network.cache_shape
 
-    def _piece(self, payload: Payload, loaded: LoadedModel, at: list[int]) -> Cached:
-        """Return positions of a payload as a piece of a prompt, each layer in its place in the reader."""
+    def _piece(self, payload: Payload, loaded: LoadedModel, at: list[int], *, first: bool = False) -> Cached:
+        """Return positions of a payload as a piece of a prompt, each layer in its place in the reader.
+
+        Over a bridge, only texts; `first`: they stand before the prompt.
+        """
+        if (bridge := self._bridge(payload.label.weights, loaded)) is not None:
+            values = vectors(payload.tensors, "values")
+            assert values is not None, "checked by `carries`"
+            texts = [i for i in at if payload.tensors["text"][i]]
+            return bridge.piece(values[:, :, texts], loaded, first=first)
         names = ("keys", "values", "first_keys", "first_values")
         keys, values, first_keys, first_values = (vectors(payload.tensors, name) for name in names)
         assert keys is not None and values is not None, "checked by `carries`"
@@ -290,7 +349,7 @@ def _named(origins: Sequence[Origin]) -> str:
     """Return origins in words: "the prompt and the thoughts"."""
     if not origins:
         return "nothing"
-    *first, last = (NAMES[each] for each in origins)
+    *first, last = dict.fromkeys(NAMES[each] for each in origins)
     return f"{', '.join(first)} and {last}" if first else last
 
 

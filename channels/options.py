@@ -244,6 +244,11 @@ class CacheOptions(LayerOptions):
         description="kv, thoughts: rotate keys on to where they stand (shifted), or leave those of several senders as "
         "they are (paper, as in the published code).",
     )
+    bridge: Annotated[tuple[str, ...], Names("bridge")] = Field(
+        default=(),
+        description="kv: folders that `bridge fit` wrote: between the two models of each, keys and values are mapped. "
+        "One for each direction.",
+    )
     place: PlaceOfCache = Field(
         default="before",
         description="kv, thoughts: put keys and values before the prompt, or in place of the quoted words.",

@@ -13,6 +13,8 @@ in random order, and equal payloads would differ). Tensors by name:
     keys, values (l, heads, p, w), at (p,)      kv, thoughts: of the layers listed; positions of the keys' rotations
     first_keys, first_values (L - l, heads, 1, w)    the first position of all other layers
     masked (L, p)                               True for positions that a layer lacks; missing if there are none
+    text (p,)                                   kv with bridges: True for texts and words, which a bridge maps; there
+                                                keys are missing if all hearers are behind a bridge
     thought_ids (m,)                            thoughts: the tokens nearest to the latent steps, for readers only
     state (1, H)                                graft: the state that enters the layer listed
 
@@ -162,7 +164,7 @@ class Payload:
     @property
     def carried(self) -> torch.Tensor | None:
         """The states, the keys, or the rows in one receiver's space, or None for nl."""
-        for name in ("keys", "state"):
+        for name in ("keys", "values", "state"):
             if (found := vectors(self.tensors, name)) is not None:
                 return found
         tables = (name.split(".")[1] for name in self.tensors if name.startswith("rows."))

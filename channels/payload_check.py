@@ -24,17 +24,17 @@ AXES = {
     **dict.fromkeys(("ids", "logprob", "entropy", "varentropy", "kurtosis", "sparse.covered"), "n"),
     **{"spans": "n 2", "top_ids": "n top", "top_logprobs": "n top", KEPT: "kept"},
     **{"rows": "kept *", "bridged": "n *", "sparse.ids": "n k", "sparse.weights": "n k", "states": "layers kept *"},
-    **{"keys": "layers heads p w", "values": "layers heads p w", "at": "p", "masked": "* p"},
+    **{"keys": "layers heads p w", "values": "layers heads p w", "at": "p", "masked": "* p", "text": "p"},
     **{"thought_ids": "*", "state": "1 *"},
     **dict.fromkeys(("first_keys", "first_values"), "others heads 1 w"),
 }
 """The axes of each tensor, by its name or the first part of it; * is any size. See `channels.payload`."""
-INTEGERS = ("ids", "spans", "top_ids", "sparse.ids", KEPT, "at", "masked", "thought_ids")
+INTEGERS = ("ids", "spans", "top_ids", "sparse.ids", KEPT, "at", "masked", "text", "thought_ids")
 STATISTICS = ("logprob", "entropy", "varentropy", "kurtosis", "top_logprobs")
 """Numbers that may be infinite, such as the logarithm of 0."""
 TOGETHER = (
     ("ids", "spans"),
-    ("keys", "values", "at"),
+    ("values", "at"),
     ("first_keys", "first_values"),
     ("sparse.ids", "sparse.weights"),
 )
@@ -91,6 +91,8 @@ def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[str]:
         missing = {*names} - tensors.keys()
         if missing and ("ids" in names or len(missing) < len(names)):
             yield _wrong(min(missing), "missing", ", ".join(names))
+    if "keys" in tensors and "values" not in tensors:
+        yield _wrong("values", "missing", "keys, values, at")
     if [*layers] != sorted({*layers}) or min(layers, default=0) < 0:
         yield _wrong("the label's list of layers", [*layers], "them ascending, from 0")
     sizes = {"n": len(tensors["ids"]), "layers": len(layers), "2": 2, "1": 1}
@@ -115,7 +117,7 @@ def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[str]:
 
 def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterator[str]:
     n = len(tensors["ids"])
-    most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS, "masked": 1}
+    most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS, "masked": 1, "text": 1}
     for name in [name for name in INTEGERS if name in tensors]:
         least = -1 if name == "ids" else 0  # providers return no ids
         yield from _outside(f"a value of {name}", tensors[name], least, most.get(name))
@@ -124,7 +126,7 @@ def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterato
     if KEPT in tensors and bool((tensors[KEPT].diff() <= 0).any()):
         yield _wrong(f"the order of {KEPT}", "another", "ascending places")
     depth = len(layers) + len(tensors.get("first_keys", ()))
-    if "keys" in tensors and ([*layers[:1]] != [0] or layers[-1] >= depth):
+    if "values" in tensors and ([*layers[:1]] != [0] or layers[-1] >= depth):
         yield _wrong("the list of layers of keys", [*layers], f"layer 0 among them, of {depth}")
     if "masked" in tensors and (found := len(tensors["masked"])) != depth:
         yield _wrong("the number of layers of masked", found, depth)
@@ -148,9 +150,9 @@ def _unfit(tensors: Tensors, layers: Sequence[int], loaded: LoadedModel, same: b
             yield _wrong(f"the width of {name}", found, width)
     if same and layers and max(layers) >= loaded.layers:
         yield _wrong("a layer", max(layers), f"0 to {loaded.layers - 1}")
-    if same and "keys" in tensors:
-        keys, depth = tensors["keys"], len(layers) + len(tensors.get("first_keys", ()))
-        if (own := (keys.shape[1], keys.shape[3], depth)) != (expected := (*network.cache_shape, loaded.layers)):
+    if same and "values" in tensors:
+        values, depth = tensors["values"], len(layers) + len(tensors.get("first_keys", ()))
+        if (own := (values.shape[1], values.shape[3], depth)) != (expected := (*network.cache_shape, loaded.layers)):
             yield _wrong("keys of (heads, width, layers)", own, expected)
         if network.context is not None:
             yield from _outside("a position of the keys", tensors["at"], 0, network.context - 1)

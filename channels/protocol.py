@@ -33,6 +33,7 @@ from sottovoce.models import (
     Request,
     Sampling,
     Stop,
+    Text,
     base_temperature,
     default_sampling,
     drawn_temperature,
@@ -192,6 +193,11 @@ class Protocol:
         """True if a message needs no words."""
         return False
 
+    @property
+    def apart(self) -> bool:
+        """True if the texts of turns are tokenized apart from the template, because only they are carried."""
+        return False
+
     def base(self, loaded: LoadedModel, *, words: bool = False) -> Base:
         """Return the default temperature. Means get one at which they are readable, unless the reply is `words`."""
         if not self.rules.readable_base:
@@ -246,9 +252,9 @@ class Protocol:
                 parts.append(part)
             chat.append(replace(turn, parts=tuple(parts)))
         prompt, pasted = Prompt(()), self.latent and self.rules.pasted
-        for piece in loaded.chat.encode(chat, pasted=pasted, most=loaded.network.context):
+        for piece in loaded.chat.encode(chat, pasted=pasted, apart=self.apart, most=loaded.network.context):
             if isinstance(piece, tuple):
-                prompt = prompt.with_encoded(Ids(piece))
+                prompt = prompt.with_encoded(Ids(piece, "text" if isinstance(piece, Text) else "prompt"))
             else:
                 prompt = self._with_reference(prompt, piece, loaded, load)
         return prompt
@@ -315,8 +321,11 @@ class Protocol:
     def carries(self, reference: MessageRef, payload: Payload, loaded: LoadedModel) -> bool:
         """Return True if a message is read with its payload: it is another agent's, and the latest or all are used."""
         wanted = not reference.own and (reference.latest or getattr(self.options, "inject", "all") == "all")
-        same = payload.label.weights == loaded.weights_key or getattr(self.options, "allow_other_weights", True)
-        return wanted and same and payload.label.protocol == self.name
+        return wanted and self._reads(payload.label.weights, loaded) and payload.label.protocol == self.name
+
+    def _reads(self, weights: str, loaded: LoadedModel) -> bool:
+        """Return True if a model reads tensors of a model with these weights."""
+        return weights == loaded.weights_key or getattr(self.options, "allow_other_weights", True)
 
     def heard_bytes(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> float:
         """Return the bytes that a reader hears of a message besides its words, or 0 if it hears only words."""

@@ -27,7 +27,7 @@ from sottovoce.models.engine.request import (
     Weigh,
 )
 from sottovoce.models.engine.scheduler import Statistics
-from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
+from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn, Text
 from sottovoce.models.huggingface.embedding_table import Table, tensor_digest
 from sottovoce.models.huggingface.family import layers_read_ids, streams
 from sottovoce.models.huggingface.layers import record_activations
@@ -73,6 +73,7 @@ __all__ = [
     "Stats",
     "Stop",
     "Table",
+    "Text",
     "Thinking",
     "Usage",
     "Weigh",

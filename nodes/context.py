@@ -245,8 +245,8 @@ class Contexts(Generic[AnySettings]):
     def _context(self, settings: AnySettings) -> RunContext[AnySettings]:
         models = {agent: self._model(settings, agent) for agent in settings.names()}
         local = {name: model for name, model in models.items() if isinstance(model, HookedChatModel)}
-        for name, model in local.items():  # cipher averages over the tables of its hearers too
-            hearers = tuple(other for key, other in local.items() if key != name and other is not model)
+        for name, model in local.items():  # cipher and kv record what these can read
+            hearers = tuple(other for key, other in local.items() if key != name)
             known = {"hearers": model.hearers or hearers, "store": model.store or self.store}
             models[name] = model.model_copy(update=known)
         usual, own = Prompts(settings.pack_folder(settings.prompts) if settings.prompts else None, self.prompts), {}

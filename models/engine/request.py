@@ -33,8 +33,9 @@ class Ids:
     """A piece of a prompt as token ids."""
 
     ids: tuple[int, ...]
-    origin: Literal["prompt", "block"] = "prompt"
-    """`block` for the block of thoughts that the model wrote before this reply."""
+    origin: Literal["prompt", "text", "block"] = "prompt"
+    """`text` for the text of a turn, where the template's tokens stand apart from it; `block` for the block of thoughts
+    that the model wrote before this reply."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -168,9 +169,9 @@ class Thinking:
     """From states to input embeddings, (H, E); None is the identity."""
 
 
-Origin = Literal["received", "prompt", "block", "thoughts", "words"]
-"""Where a position of a sequence comes from: a cached piece, the rest of its prompt, a block of thoughts in words, a
-latent step, its reply."""
+Origin = Literal["received", "prompt", "text", "block", "thoughts", "words"]
+"""Where a position of a sequence comes from: a cached piece, the rest of its prompt, the text of a turn in it (where
+it stands apart from the template), a block of thoughts in words, a latent step, its reply."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,8 @@ class Record:
     """With a mean feed: number of largest averaging weights to record per position."""
     cache: tuple[Origin, ...] = ()
     """Record the keys and values of positions of these origins."""
+    keys: bool = True
+    """With `cache`: record the keys, too, not the values alone."""
 
 
 @dataclass(frozen=True)
@@ -312,13 +315,15 @@ class Sparse:
 class KeysValues:
     """Keys and values (L, heads, n, width) of some positions of a sequence, and these positions (n,), on the CPU."""
 
-    keys: torch.Tensor
+    keys: torch.Tensor | None
     values: torch.Tensor
     at: torch.Tensor
     origins: tuple[Origin, ...] = ()
     """The origins of which there are positions."""
     masked: torch.Tensor | None = None
     """True for positions (L, n) that a layer lacks, as in `Cached`."""
+    text: torch.Tensor | None = None
+    """True for positions (n,) of texts and words; False for the template's own and received ones."""
 
 
 @dataclass(frozen=True)

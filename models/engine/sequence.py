@@ -267,13 +267,15 @@ class Sequence:
         wanted = self.request.record.cache
         if wanted:
             kept = kv.keys_values(slot, [at for at, origin in enumerate(origins) if origin in wanted])
-            masked = torch.zeros(len(kept.keys), len(origins), dtype=torch.bool)
+            masked = torch.zeros(len(kept.values), len(origins), dtype=torch.bool)
             for layer, ranges in self.request.hidden.items():
                 for start, end in ranges:
                     masked[layer, start:end] = True
             masked = masked[:, kept.at]
             known = tuple(each for each in wanted if each in origins)
-            self._cache = replace(kept, origins=known, masked=masked if masked.any() else None)
+            text = torch.tensor([origin in ("text", "words") for origin in origins], dtype=torch.bool)[kept.at]
+            keys = kept.keys if self.request.record.keys else None
+            self._cache = replace(kept, keys=keys, origins=known, masked=masked if masked.any() else None, text=text)
 
     def _cut(self) -> Finish | None:
         """Cut the reply before the first token that overlaps a stop string."""

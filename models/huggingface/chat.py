@@ -50,6 +50,10 @@ Chat = list[JSON]
 """A chat as transformers takes it: role and content of each turn, and of some the tool calls."""
 
 
+class Text(tuple[int, ...]):
+    """The ids of a turn's text, which was tokenized apart from the template."""
+
+
 class ChatTurn(Protocol[Hole]):
     """A turn as the template sees it: text, and holes for other contents. Adjacent texts stay separate."""
 
@@ -97,13 +101,20 @@ class ChatTemplate:
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
 
     def encode(
-        self, turns: Sequence[ChatTurn[Hole]], *, opened: bool = True, pasted: bool = False, most: int | None = None
+        self,
+        turns: Sequence[ChatTurn[Hole]],
+        *,
+        opened: bool = True,
+        pasted: bool = False,
+        apart: bool = False,
+        most: int | None = None,
     ) -> list[tuple[int, ...] | Hole]:
         """Return the pieces of a chat: token ids, and the holes in their places.
 
         `opened` adds the text that opens the assistant's turn. No beginning-of-sequence id is added to a template's
         text; without a template, the tokenizer's own id opens the chat. `pasted` hides the texts after the first user
         turn from the template, so that it cannot trim them, and tokenizes them separately from the text around them.
+        `apart` does so with the texts of all turns, and returns them as `Text`.
         `most` is the length of the model's context; a much longer text is refused before all of it is tokenized.
 
         Raises:
@@ -112,7 +123,7 @@ class ChatTemplate:
         """
         marked: list[str | Hole] = []
         chat: Chat = []
-        hidden = self._escaped
+        hidden = WHOLE if apart else self._escaped
         for turn in turns:
             chat.append({"role": turn.role, "content": self._marked(turn.parts, marked, hidden)})
             if more := getattr(turn, "more", None):
@@ -134,7 +145,7 @@ class ChatTemplate:
                     )
                 found = marked[int(piece)]
                 shown.add(int(piece))
-                pieces.append(self.ids(found, plain=True, most=most) if isinstance(found, str) else found)
+                pieces.append(Text(self.ids(found, plain=True, most=most)) if isinstance(found, str) else found)
         if lost := [part for at, part in enumerate(marked) if at not in shown and not isinstance(part, str)]:
             raise ModelError(
                 f"the model's chat template leaves out {len(lost)} of the messages it was given; {SHOWS_ALL}"

@@ -33,6 +33,7 @@ GROUPS = {
     "view": "Open a page of runs in a browser; it grows while they run.",
     "experiment": "List and run experiments and papers' tables, and search settings.",
     "models": "Download, list, remove and examine models.",
+    "bridge": "Fit and show bridges between two models.",
     "data": "Show data sets, generate games, build passage indexes.",
     "monitor": "Train, evaluate and show monitors, which predict failure.",
     "graph": "List schemes, draw their graphs, show their symmetries.",

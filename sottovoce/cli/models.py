@@ -6,7 +6,8 @@ Nothing here imports torch before a command runs.
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 from rich.console import Console
@@ -19,6 +20,9 @@ from sottovoce.core.files import models_folder
 from sottovoce.core.text import amount, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.report.tables import console_of, moves, show, wrapped
+
+if TYPE_CHECKING:
+    from sottovoce.models.doctor import Finding
 
 commands = Commands("models")
 NAME, STATE = 26, 20  # columns
@@ -45,6 +49,9 @@ class DoctorOptions(Checked):
     dtype: str = Field(default="auto", description="Data type: auto, float32, bfloat16 or float16.")
     weights: str = Field(default="auto", description="Storage of weights: auto, float32, bfloat16, int8 or int4.")
     device: str = Field(default="auto", description="Device: auto, cpu, cuda, cuda:1, mps, or map.")
+    other: str | None = Field(
+        default=None, alias="with", description="Show instead which protocols connect it with this model, and how."
+    )
 
 
 @commands.add(PullOptions)
@@ -121,8 +128,12 @@ def doctor(options: DoctorOptions) -> int:
 
         if is_hosted(options.model):
             raise UsageError(f"models doctor examines local models only, and {options.model!r} is a hosted one")
-        loading: dict[str, Any] = options.model_dump(exclude={"model"})  # Any: `load` checks them
-        for finding in diagnose(options.model, **loading, report=lambda step: begin(f"{options.model}: {step} ...")):
+        loading: dict[str, Any] = options.model_dump(exclude={"model", "other"})  # Any: `load` checks them
+        if options.other is None:
+            findings = diagnose(options.model, **loading, report=lambda step: begin(f"{options.model}: {step} ..."))
+        else:
+            findings = connections(options.model, options.other, loading)
+        for finding in findings:
             line = f"{finding.check:26}{MARKS[finding.ok]:7}{one_line(finding.detail)}"
             line = wrapped(line, console.width) if console.is_terminal else line
             shown = Text(line)
@@ -130,3 +141,33 @@ def doctor(options: DoctorOptions) -> int:
             console.print(shown, soft_wrap=True)
             code = 1 if finding.ok is False else code
     return code
+
+
+def connections(speaker: str, hearer: str, loading: dict[str, Any]) -> Iterator[Finding]:
+    """Yield for each protocol whether it carries messages from one model to another, as a run would check it."""
+    from sottovoce.channels import PROTOCOLS
+    from sottovoce.channels.bridge import Label, Side
+    from sottovoce.core.errors import ModelError, ProtocolError
+    from sottovoce.models import load
+    from sottovoce.models.doctor import Finding
+
+    ours, theirs = (load(name, **loading) for name in (speaker, hearer))
+    for name in PROTOCOLS.names():
+        kind = PROTOCOLS[name]
+        tried: list[dict[str, bool]] = [{}, {"shared_vocabulary": True}] if name == "cipher" else [{}]
+        for options in tried:
+            try:
+                note, ok = kind(**options).check(ours, theirs), True
+                break
+            except ProtocolError as error:
+                note, ok = str(error), False
+        with_it = f"with {', '.join(f'`{each}=True`' for each in options)}: " if ok and options else ""
+        yield Finding(name, ok or None, with_it + (note or "the words"))
+    try:
+        label = Label(Side.of(ours), Side.of(theirs), "", "", 0, 0, 0, 0, 0)
+    except ModelError as error:
+        yield Finding("bridge", None, f"none can be fitted: {error}")
+    else:
+        if ours.weights_key != theirs.weights_key:
+            fit = f"`bridge fit {speaker} {hearer}` makes one, of {amount(label.nbytes)}, for kv"
+            yield Finding("bridge", None, fit)

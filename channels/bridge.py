@@ -1,0 +1,279 @@
+"""Bridges: fitted maps from the values of one model's layers to keys and values of another model.
+
+Two models of different families share neither tokens nor states. A bridge is a linear map from the values that a
+sender computed at a position, in all layers, to the keys (before their rotation) and values of all layers of a
+receiver. One position of the sender becomes one position of the receiver. Values have no rotation, so that the map
+does not depend on where a position stood. `sottovoce.bridges` fits it.
+
+A bridge is a folder with two files: `bridge.safetensors` and `bridge.json`, the label. Tensors, with F = the numbers of
+a sender's position (layers x heads x width) and O = those of a receiver's (2 x layers x heads x width):
+
+    mean, scale (F,)                            standardize the features, which are then cut at +-CUT
+    weight (F, O), bias (O,)                    the map; keys first, then values, each by layer, head, width
+    head_keys, head_values (L, heads, h, w)     the receiver's own beginning of a user's turn, at positions 0 .. h - 1
+
+The receiver attends most to its first position (an attention sink), which no other model's can replace: so a bridged
+piece before a prompt begins with the receiver's own keys and values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, lru_cache
+from math import prod
+from pathlib import Path
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+
+from sottovoce.core.errors import UsageError, first_line
+from sottovoce.core.files import bytes_of, opened, text_of, write
+from sottovoce.core.validation import first_wrong, shown
+from sottovoce.models import Cached, LoadedModel
+
+FORMAT = 1
+CUT = 8.0  # standard deviations: single coordinates of a state can be hundreds of times larger than the rest
+LABEL, TENSORS = "bridge.json", "bridge.safetensors"
+LONGEST = 100_000  # characters of a label
+LARGEST = 8 << 30  # bytes of tensors
+DTYPES = {"F32": (torch.float32, 4), "BF16": (torch.bfloat16, 2)}
+
+
+@dataclass(frozen=True)
+class Side:
+    """A model at one end of a bridge."""
+
+    name: str
+    weights: str
+    """`LoadedModel.weights_key`."""
+    vocabulary: str
+    """`LoadedModel.vocabulary_key`."""
+    layers: int
+    heads: int
+    width: int
+
+    @classmethod
+    def of(cls, loaded: LoadedModel) -> Side:
+        """Describe a loaded model. Raises a ModelError if its keys and values cannot be handed over."""
+        loaded.network.check_handing_over()
+        heads, width = loaded.network.cache_shape
+        name = Path(loaded.name).name if Path(loaded.name).exists() else loaded.name
+        return cls(name, loaded.weights_key, loaded.vocabulary_key, loaded.layers, heads, width)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Layers, heads and width of keys and values."""
+        return self.layers, self.heads, self.width
+
+    @property
+    def numbers(self) -> int:
+        """The values of one position, in all layers."""
+        return self.layers * self.heads * self.width
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Right answers of a test: through the bridge, and three bounds."""
+
+    questions: int
+    bridge: int
+    own: int
+    """With the receiver's own keys and values of the same text."""
+    other: int
+    """Through the bridge, with another question's text."""
+    nothing: int
+
+
+@dataclass(frozen=True)
+class Label:
+    """The description of a bridge."""
+
+    sender: Side
+    receiver: Side
+    digest: str
+    """sha256 of the tensors' file."""
+    texts: str
+    """sha256 of all texts that were read."""
+    tokens: int
+    """Positions of the sender that were read."""
+    seed: int
+    steps: int
+    """Steps of refinement that were made."""
+    planned: int
+    head: int
+    """Positions of the receiver's own beginning."""
+    carried: Carried | None = None
+    """None if the fit was stopped."""
+    format: int = FORMAT
+
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Return the shape and the dtype of each tensor, in safetensors' words."""
+        wide, out, side = self.sender.numbers, 2 * self.receiver.numbers, self.receiver
+        head = (side.layers, side.heads, self.head, side.width)
+        return {
+            **{name: ((wide,), "F32") for name in ("mean", "scale")},
+            **{"weight": ((wide, out), "BF16"), "bias": ((out,), "F32")},
+            **{name: (head, "F32") for name in ("head_keys", "head_values")},
+        }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensors."""
+        return sum(prod(shape) * DTYPES[dtype][1] for shape, dtype in self.shapes().values())
+
+    @property
+    def about(self) -> str:
+        """One line for readers."""
+        return f"{self.sender.name} to {self.receiver.name}, {self.digest[:12]}"
+
+
+LABELS = TypeAdapter(Label)
+
+
+@dataclass(frozen=True, eq=False)
+class Bridge:
+    """A map from the values of a sender's positions to keys and values of a receiver."""
+
+    label: Label
+    tensors: Mapping[str, torch.Tensor] = field(repr=False)
+
+    @cached_property
+    def _weight(self) -> torch.Tensor:
+        return self.tensors["weight"].float()
+
+    def mapped(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the receiver's keys, not rotated, and values (L, heads, n, w) for a sender's values (l, h, n, w')."""
+        found = standardized(features(values), self.tensors["mean"], self.tensors["scale"]) @ self._weight
+        side = self.label.receiver
+        return split(found + self.tensors["bias"], side.layers, side.heads)
+
+    def piece(self, values: torch.Tensor, loaded: LoadedModel, *, first: bool) -> Cached:
+        """Return a sender's values (l, h, n, w') as a piece of the receiver's prompt; `first`: it begins the prompt."""
+        keys, values = self.mapped(values)
+        head = self.label.head if first else 0
+        at = torch.arange(head, head + keys.shape[2])
+        layers = tuple(range(loaded.layers))
+        keys = loaded.network.rotary.turn(keys, layers, at)
+        if first:
+            keys = torch.cat([self.tensors["head_keys"], keys], dim=2)
+            values = torch.cat([self.tensors["head_values"], values], dim=2)
+            at = torch.arange(keys.shape[2])
+        none = keys[:0, :, :1]
+        return Cached(keys, values, layers, at, none, none)
+
+
+def features(values: torch.Tensor) -> torch.Tensor:
+    """Return values (l, h, n, w) as one row for each position, (n, l * h * w)."""
+    return values.float().permute(2, 0, 1, 3).flatten(1)
+
+
+def standardized(rows: torch.Tensor, mean: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Return features (n, F) as standard deviations from the mean, cut at +-CUT."""
+    return ((rows - mean) / scale).clamp(-CUT, CUT)
+
+
+def split(rows: torch.Tensor, layers: int, heads: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return rows (n, 2 * L * heads * w) as keys and values (L, heads, n, w)."""
+    parts = rows.unflatten(1, (2, layers, heads, -1)).permute(1, 2, 3, 0, 4)
+    return parts[0].contiguous(), parts[1].contiguous()
+
+
+def save_bridge(folder: Path, label: Label, tensors: Mapping[str, torch.Tensor]) -> Label:
+    """Write a bridge, the tensors before the label, and return the label with their digest."""
+    import safetensors.torch
+
+    data = safetensors.torch.save({name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()})
+    named = Label(**{**vars(label), "digest": hashlib.sha256(data).hexdigest()})
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / TENSORS, data)
+    write(folder / LABEL, json.dumps(asdict(named), indent=2) + "\n")
+    return named
+
+
+def read_label(folder: str | Path) -> Label:
+    """Return the label of a bridge's folder.
+
+    Raises:
+        UsageError: the folder is no bridge, or of another format.
+    """
+    path = Path(folder) / LABEL
+    try:
+        if path.stat().st_size > LONGEST:
+            raise UsageError(f"bridge {str(folder)!r} has a {LABEL} of more than {LONGEST:,} bytes; fit it again")
+        label = LABELS.validate_json(text_of(path), strict=True, extra="forbid")
+    except OSError as error:
+        raise UsageError(
+            f"bridge {str(folder)!r} cannot be read: {error.strerror}; expected a folder that `bridge fit` wrote"
+        ) from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        why = first_wrong(error, LABEL) if isinstance(error, ValidationError) else first_line(error)
+        raise UsageError(f"bridge {str(folder)!r}: {why}; fit it again") from error
+    if label.format != FORMAT:
+        raise UsageError(f"bridge {str(folder)!r} has format {label.format}; this version reads {FORMAT}; fit it again")
+    return label
+
+
+def read_bridge(folder: str | Path) -> Bridge:
+    """Return the bridge in a folder; sizes are checked before the tensors are read, and the digest after it.
+
+    Raises:
+        UsageError: the folder is no bridge, or its files do not belong together.
+    """
+    return _read(str(Path(folder).resolve()), read_label(folder))
+
+
+@lru_cache(maxsize=8)
+def _read(folder: str, label: Label) -> Bridge:
+    import safetensors.torch
+
+    path, wrong = Path(folder) / TENSORS, f"bridge {folder!r}: its {TENSORS} "
+    expected = label.nbytes
+    try:
+        with opened(path) as file:
+            start = file.read(8)
+            size = int.from_bytes(start, "little")
+            if path.stat().st_size != 8 + size + expected or expected > LARGEST or size > LONGEST:
+                raise UsageError(f"{wrong}is not of the size that its label says ({expected:,} bytes); fit it again")
+            header = json.loads(file.read(size))
+        found = {name: (tuple(each["shape"]), each["dtype"]) for name, each in header.items() if name != "__metadata__"}
+        if found != label.shapes():
+            raise UsageError(f"{wrong}has {shown(found)}; expected {shown(label.shapes())}; fit it again")
+        data = bytes_of(path)
+    except OSError as error:
+        raise UsageError(f"{wrong}cannot be read: {error.strerror}; fit it again") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"{wrong}is damaged: {first_line(error)}; fit it again") from error
+    if hashlib.sha256(data).hexdigest() != label.digest:
+        raise UsageError(f"{wrong}does not have the digest that its label says; fit it again")
+    tensors = safetensors.torch.load(data)
+    if any(not bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise UsageError(f"{wrong}has a number that is not finite; fit it again")
+    return Bridge(label, tensors)
+
+
+def about(folder: str) -> str:
+    """Describe a bridge in one line: "qwen to smollm2, 3f2a..."."""
+    return read_label(folder).about
+
+
+@lru_cache(maxsize=64)
+def _label(folder: str) -> Label:
+    """Return the label of a bridge as it was when it was first used: a run asks for it with each message."""
+    return read_label(folder)
+
+
+def bridge_for(sender: str, receiver: LoadedModel, folders: Sequence[str]) -> Bridge | None:
+    """Return the bridge from a model, by its `weights_key`, to a loaded model, or None if no folder has it.
+
+    Raises:
+        UsageError: a folder is no bridge.
+    """
+    for folder in folders:
+        label = _label(folder)
+        ends = label.sender.weights, label.receiver.weights, label.receiver.vocabulary
+        if ends == (sender, receiver.weights_key, receiver.vocabulary_key):
+            return _read(str(Path(folder).resolve()), label)
+    return None

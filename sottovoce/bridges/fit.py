@@ -1,0 +1,142 @@
+"""Fits a bridge: reads texts with both models, solves a ridge regression, refines the map, and tests it.
+
+Everything is drawn from one seed. The number of steps is planned once, from the minutes and the measured time of a
+step; the same number, seed and models give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from sottovoce.bridges.pairs import read
+from sottovoce.bridges.refine import Refinement, Tensors, head_tensors
+from sottovoce.bridges.texts import Texts
+from sottovoce.bridges.trial import trial
+from sottovoce.channels.bridge import Bridge, Label, Side, save_bridge, standardized
+from sottovoce.core.errors import UsageError, first_line
+from sottovoce.core.files import write
+from sottovoce.models import LoadedModel
+
+TOKENS = 12_000  # positions of the sender that are read, about
+WIDTH = 55  # of these in a text, about
+RIDGE = 0.01  # share of a feature's variance
+STATE = "state.safetensors"
+TRIED = 3  # steps whose time is measured
+CHECKS = 10  # times that the held-out examples are measured
+Report = Callable[[str, float], object]
+"""Takes what is done now, and the share of it that is done."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit is made of; equal settings and models give equal bytes if the steps are named."""
+
+    minutes: float = 15
+    """Time for the refinement on this machine, without reading and test."""
+    steps: int | None = None
+    """Steps of the refinement, instead of `minutes`."""
+    seed: int = 0
+    texts: Path | None = None
+    tokens: int = TOKENS
+    questions: int = 60
+    """Questions of the test."""
+
+
+def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Settings, report: Report) -> Label:
+    """Fit a bridge into a folder, and return its label.
+
+    A KeyboardInterrupt leaves a bridge without a test, and a state from which a call with the same arguments goes on.
+
+    Raises:
+        UsageError: the models are one, or a state is there of another fit.
+    """
+    if sender.weights_key == receiver.weights_key:
+        raise UsageError(
+            f"{sender.name!r} and {receiver.name!r} have the same weights; kv needs no bridge between them"
+        )
+    ends = Side.of(sender), Side.of(receiver)
+    texts, rng = Texts.of(sender, receiver, settings.texts), random.Random(settings.seed)
+    lessons = list(islice(texts.lessons(rng), max(settings.tokens // WIDTH, 10)))
+    digest = hashlib.sha256("\n".join(each.text for each in lessons).encode()).hexdigest()
+    label = Label(*ends, "", digest, 0, settings.seed, 0, 0, 0)
+    known, targets = read(sender, receiver, lessons, lambda n: report("reading", n / settings.tokens))
+    report("solving", 0)
+    tensors = ridge(torch.cat([each.features for each in known]), targets) | head_tensors(receiver)
+    spread = targets.std(0).clamp_min(1e-6)
+    label = replace(label, tokens=len(targets), head=tensors["head_keys"].shape[2])
+    del targets
+    work = Refinement(receiver, tensors, spread, known, settings.seed)
+    state, identity = folder / STATE, f"{label} {settings.texts is None}"
+    planned = _restored(work, state, identity) or settings.steps
+    began = time.monotonic()
+    try:
+        while planned is None or work.done < planned:
+            work.step(planned or 10 * WIDTH)  # in the first steps the rate hardly depends on it
+            if planned is None and work.done == 1:
+                began = time.monotonic()  # the first step is slower
+            if planned is None and work.done > TRIED:
+                planned = max(int(settings.minutes * 60 / (time.monotonic() - began) * TRIED), 2 * TRIED)
+            if planned and (work.done % max(planned // CHECKS, 1) == 0 or work.done == planned):
+                work.keep_best()
+            report("refining", work.done / (planned or 10 * WIDTH))
+    except KeyboardInterrupt:
+        _save_state(work, state, identity, planned or 0)
+        _save(folder, replace(label, steps=work.done, planned=planned or 0), tensors, work)
+        raise
+    label, bridge = _save(folder, replace(label, steps=work.done, planned=planned), tensors, work)
+    carried = trial(bridge, sender, receiver, settings.questions, lambda share: report("testing", share))
+    label = save_bridge(folder, replace(label, carried=carried), bridge.tensors)
+    state.unlink(missing_ok=True)
+    return label
+
+
+def ridge(features: torch.Tensor, targets: torch.Tensor) -> Tensors:
+    """Return mean and scale of features (n, F), and the weight and bias of a ridge regression to targets (n, O)."""
+    mean, scale = features.mean(0), features.std(0).clamp_min(1e-6)
+    rows, bias = standardized(features, mean, scale), targets.mean(0)
+    gram = rows.T @ rows
+    gram.diagonal().add_(RIDGE * len(rows))
+    weight = torch.linalg.solve(gram, rows.T @ (targets - bias))
+    return {"mean": mean, "scale": scale, "weight": weight.contiguous(), "bias": bias}
+
+
+def _save(folder: Path, label: Label, tensors: Tensors, work: Refinement) -> tuple[Label, Bridge]:
+    """Write the best map so far."""
+    best = work.kept or work.map()
+    found = {**tensors, "weight": best["weight"].bfloat16(), "bias": best["bias"]}
+    label = save_bridge(folder, label, found)
+    return label, Bridge(label, found)
+
+
+def _save_state(work: Refinement, path: Path, identity: str, planned: int) -> None:
+    import safetensors.torch
+
+    found = {name: tensor.contiguous().clone() for name, tensor in work.state().items()}
+    write(path, safetensors.torch.save(found, metadata={"fit": identity, "planned": str(planned)}))
+
+
+def _restored(work: Refinement, path: Path, identity: str) -> int | None:
+    """Go on from a stopped fit, if there is one, and return its planned steps."""
+    if not path.is_file():
+        return None
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            about = file.metadata() or {}
+            if about.get("fit") != identity:
+                raise UsageError(
+                    f"{str(path)!r} is of another fit: other models, texts or seed; name another folder, or remove it"
+                )
+            work.restore({name: file.get_tensor(name) for name in file.keys()})
+    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{str(path)!r} cannot be read: {first_line(error)}; remove it, and fit again") from error
+    return int(about["planned"]) or None

@@ -1,0 +1,90 @@
+"""Reads texts with both models: features of the sender's positions, and the receiver's numbers at the same characters.
+
+A position of the sender is paired with the first position of the receiver that has read at least as many characters.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from sottovoce.bridges.texts import Lesson
+from sottovoce.channels.bridge import features
+from sottovoce.channels.message import Turn
+from sottovoce.core.errors import UsageError
+from sottovoce.models import Ids, KeysValues, LoadedModel, Record, Request, Stop
+
+AT_ONCE = 16  # texts
+HOLE = object()
+"""Stands for a user's text in a chat."""
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A lesson with its features (n, F)."""
+
+    lesson: Lesson
+    features: torch.Tensor
+
+
+def head_of(loaded: LoadedModel) -> tuple[int, ...]:
+    """Return the template's ids before the text of a first user's turn.
+
+    Raises:
+        UsageError: the template has none, so that nothing is there to be attended to.
+    """
+    pieces = loaded.chat.encode([Turn("user", (HOLE,))], opened=False)  # type: ignore[arg-type]
+    head = tuple(id for piece in pieces[: pieces.index(HOLE)] if isinstance(piece, tuple) for id in piece)
+    if not head:
+        raise UsageError(
+            f"the chat template of {loaded.name!r} begins with the user's text; a bridge needs a mark before"
+        )
+    return head
+
+
+def keys_values(loaded: LoadedModel, texts: Sequence[tuple[int, ...]], *, keys: bool) -> list[KeysValues]:
+    """Return the values (L, h, n, w) of texts behind the template's head, and the keys as if at position 0."""
+    head = Ids(head_of(loaded))
+    record = Record(cache=("text",), keys=keys)
+    requests = [Request((head, Ids(text, "text")), Stop(0), record=record) for text in texts]
+    found = [reply.cache for reply in loaded.engine.run_all(requests)]
+    return [each for each in found if each is not None]
+
+
+def unrotated(loaded: LoadedModel, cache: KeysValues) -> torch.Tensor:
+    """Return the keys (L, h, n, w) as if each stood at position 0."""
+    assert cache.keys is not None, "it was asked for"
+    return loaded.network.rotary.turn(cache.keys, range(loaded.layers), -cache.at)
+
+
+def read(
+    sender: LoadedModel,
+    receiver: LoadedModel,
+    lessons: Sequence[Lesson],
+    report: Callable[[int], object],
+) -> tuple[list[Read], torch.Tensor]:
+    """Return the lessons with their features, and the receiver's numbers (n, O) at all of their positions."""
+    known, targets = list[Read](), list[torch.Tensor]()
+    for start in range(0, len(lessons), AT_ONCE):
+        some = lessons[start : start + AT_ONCE]
+        ours, theirs = ([loaded.chat.ids(each.text, plain=True) for each in some] for loaded in (sender, receiver))
+        sent = keys_values(sender, ours, keys=False)
+        heard = keys_values(receiver, theirs, keys=True)
+        for lesson, values, cache, own, other in zip(some, sent, heard, ours, theirs, strict=True):
+            known.append(Read(lesson, features(values.values)))
+            rows = torch.cat([features(unrotated(receiver, cache)), features(cache.values)], dim=1)
+            targets.append(rows[aligned(sender, own, receiver, other)])
+        report(sum(len(each.features) for each in known))
+    return known, torch.cat(targets)
+
+
+def aligned(sender: LoadedModel, ours: tuple[int, ...], receiver: LoadedModel, theirs: tuple[int, ...]) -> list[int]:
+    """Return for each position of the sender the position of the receiver with the same characters."""
+    ends = [
+        [end for _, end in loaded.detokenizer(special=True).spans(ids)]
+        for loaded, ids in ((sender, ours), (receiver, theirs))
+    ]
+    return [min(bisect_left(ends[1], end), len(theirs) - 1) for end in ends[0]]

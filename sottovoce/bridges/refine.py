@@ -1,0 +1,178 @@
+"""Refines a map by the receiver's own loss: mapped keys and values stand in its cache, and it replies to requests.
+
+Only the map learns; the receiver is frozen. The prompt is the one of a discussion: the receiver's own beginning, the
+mapped positions, then a whole prompt with the request.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import cos, pi
+
+import torch
+from torch.nn.functional import cross_entropy, pad
+from transformers import DynamicCache
+
+from sottovoce.bridges.pairs import Read, head_of
+from sottovoce.channels.bridge import split, standardized
+from sottovoce.channels.message import Turn
+from sottovoce.models import Ids, LoadedModel, Record, Request, Stop
+from sottovoce.models.huggingface.family import cache_argument
+
+BATCH = 4
+RATE = 1e-4  # of Adam, for weights between features and numbers of deviation 1
+WARM = 10  # steps
+LAST_RATE = 0.05  # share of the rate at the last step
+CLIP = 1.0  # norm of a step's gradient
+HELD = 12  # examples that choose the best step
+LONGEST = 120  # tokens of a reply
+Example = tuple[Read, str, str]
+"""A text, a request about it, and the reply that is wanted."""
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass(eq=False)
+class Refinement:
+    """The state of a refinement."""
+
+    receiver: LoadedModel
+    tensors: Tensors
+    """The bridge: see `channels.bridge`; `weight` in float32."""
+    spread: torch.Tensor
+    """The standard deviations (O,) of the receiver's numbers: a step of Adam changes all of them alike."""
+    lessons: Sequence[Read]
+    seed: int
+    done: int = 0
+    best: float = float("inf")
+    """The lowest loss on the held-out examples."""
+    kept: Tensors = field(default_factory=dict)
+    """The weight and the bias of the best step."""
+
+    def __post_init__(self) -> None:
+        self.weight = (self.tensors["weight"] / self.spread).requires_grad_()
+        self.bias = (self.tensors["bias"] / self.spread).requires_grad_()
+        self.adam = torch.optim.Adam([self.weight, self.bias], lr=RATE)
+        found = [(read, request, reply) for read in self.lessons for request, reply in read.lesson.asked]
+        sized = [each for each in found if len(self.receiver.chat.ids(each[2])) <= LONGEST]
+        texts = dict.fromkeys(read.lesson.text for read, _, _ in sized)
+        held = set([*texts][:: max(len(texts) // HELD, 5)])  # no text of these is trained on
+        self.held = [each for each in sized if each[0].lesson.text in held][::2][:HELD]
+        self.asked = [each for each in sized if each[0].lesson.text not in held and not repeats(each)]
+        self.repeated = [each for each in sized if each[0].lesson.text not in held and repeats(each)]
+
+    def step(self, planned: int) -> float:
+        """Make one step of so many, and return its loss in nats per token."""
+        rate = RATE * min(1, (self.done + 1) / WARM)
+        rate *= LAST_RATE + (1 - LAST_RATE) * (1 + cos(pi * self.done / max(planned, 1))) / 2
+        for group in self.adam.param_groups:
+            group["lr"] = rate
+        rng = random.Random(f"{self.seed}/{self.done}")
+        batch = [rng.choice(kind) for kind in (self.asked, self.repeated) * (BATCH // 2)]
+        self.adam.zero_grad()
+        loss = self.loss(batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_([self.weight, self.bias], CLIP)
+        self.adam.step()
+        self.done += 1
+        return float(loss.detach())
+
+    @torch.no_grad()
+    def keep_best(self) -> float:
+        """Measure the held-out examples, keep the map if it is the best so far, and return its loss."""
+        found = [float(self.loss(self.held[at : at + BATCH])) for at in range(0, len(self.held), BATCH)]
+        loss = sum(found) / len(found)
+        if loss < self.best:
+            self.best = loss
+            self.kept = self.map()
+        return loss
+
+    def map(self) -> Tensors:
+        """Return weight and bias as they are now."""
+        return {"weight": self.weight.detach() * self.spread, "bias": self.bias.detach() * self.spread}
+
+    def loss(self, batch: Sequence[Example]) -> torch.Tensor:
+        """Return the mean over examples of a wanted reply's loss, in nats per token."""
+        receiver, head = self.receiver, self.tensors["head_keys"].shape[2]
+        mapped = [self._mapped(read.features) for read, _, _ in batch]
+        longest = max(keys.shape[2] for keys, _ in mapped)
+        cache = DynamicCache()
+        for layer in range(receiver.layers):
+            parts = [
+                torch.stack(
+                    [torch.cat([self.tensors[name][layer], _filled(each[j][layer], longest)], 1) for each in mapped]
+                )
+                for j, name in enumerate(("head_keys", "head_values"))
+            ]
+            cache.update(*(part.to(receiver.network.device, receiver.dtype) for part in parts), layer)
+        prompts = [prompt_of(receiver, request) for _, request, _ in batch]
+        replies = [(*receiver.chat.ids(reply, plain=True), *receiver.stop_ids[:1]) for _, _, reply in batch]
+        n = max(len(prompt) + len(reply) for prompt, reply in zip(prompts, replies, strict=True))
+        ids, wanted = torch.zeros(len(batch), n, dtype=torch.long), torch.full((len(batch), n), -1)
+        seen, places = torch.zeros(len(batch), head + longest + n, dtype=torch.long), torch.zeros_like(ids)
+        for i, (prompt, reply, (keys, _)) in enumerate(zip(prompts, replies, mapped, strict=True)):
+            m, whole = head + keys.shape[2], prompt + reply
+            ids[i, : len(whole)] = torch.tensor(whole)
+            wanted[i, len(prompt) - 1 : len(whole) - 1] = torch.tensor(reply)
+            seen[i, :m] = 1
+            seen[i, head + longest : head + longest + len(whole)] = 1
+            places[i] = torch.arange(m, m + n)
+        ids, wanted, seen, places = (each.to(receiver.network.device) for each in (ids, wanted, seen, places))
+        states = receiver.model.get_decoder()(
+            input_ids=ids, attention_mask=seen, position_ids=places, **{cache_argument(receiver.model): cache}
+        ).last_hidden_state
+        spoken = wanted >= 0
+        logits = receiver.network.head(states[spoken]).float()
+        each = cross_entropy(logits, wanted[spoken], reduction="none")
+        per_example = torch.zeros(len(batch), device=each.device).index_add(0, spoken.nonzero()[:, 0], each)
+        return (per_example / spoken.sum(1)).mean()
+
+    def _mapped(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return keys, rotated to their places behind the head, and values (L, h, n, w)."""
+        rows = standardized(features, self.tensors["mean"], self.tensors["scale"]) @ self.weight + self.bias
+        rows = rows * self.spread
+        keys, values = split(rows, self.receiver.layers, self.tensors["head_keys"].shape[1])
+        at = torch.arange(keys.shape[2]) + self.tensors["head_keys"].shape[2]
+        return self.receiver.network.rotary.turn(keys, range(self.receiver.layers), at), values
+
+    def state(self) -> Tensors:
+        """Return all that is needed to go on."""
+        found = {"weight": self.weight.detach(), "bias": self.bias.detach()}
+        found |= {f"best.{name}": tensor for name, tensor in self.kept.items()}
+        for name, parameter in (("weight", self.weight), ("bias", self.bias)):
+            found |= {f"{name}.{key}": value for key, value in self.adam.state.get(parameter, {}).items()}
+        return found | {"done": torch.tensor(self.done), "best": torch.tensor(self.best)}
+
+    def restore(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Go on from a state."""
+        for name, parameter in (("weight", self.weight), ("bias", self.bias)):
+            parameter.data.copy_(state[name])
+            own = {key.partition(".")[2]: value for key, value in state.items() if key.startswith(f"{name}.")}
+            if own:
+                self.adam.state[parameter] = own
+        self.kept = {name: state[f"best.{name}"] for name in ("weight", "bias") if f"best.{name}" in state}
+        self.done, self.best = int(state["done"]), float(state["best"])
+
+
+def repeats(example: Example) -> bool:
+    """Return True if the whole text is the wanted reply."""
+    return example[2] == example[0].lesson.text
+
+
+def prompt_of(loaded: LoadedModel, request: str) -> tuple[int, ...]:
+    """Return the ids of a prompt with one user's turn."""
+    return tuple(chain.from_iterable(loaded.chat.encode([Turn("user", (request,))])))
+
+
+def head_tensors(receiver: LoadedModel) -> Tensors:
+    """Return the receiver's keys and values of the head, rotated for positions 0 .. h - 1."""
+    request = Request((Ids(head_of(receiver)),), Stop(0), record=Record(cache=("prompt",)))
+    cache = receiver.engine.run(request).cache
+    assert cache is not None and cache.keys is not None, "they were asked for"
+    return {"head_keys": cache.keys.float(), "head_values": cache.values.float()}
+
+
+def _filled(rows: torch.Tensor, n: int) -> torch.Tensor:
+    return pad(rows, (0, 0, 0, n - rows.shape[1]))

@@ -1,0 +1,136 @@
+"""The texts that a bridge is fitted on, with requests about them: nothing of it is shipped or downloaded.
+
+There are three kinds. Lists of words teach rare names: the words come from the two tokenizers' vocabularies. Invented
+facts come with questions about them; their relations and wordings occur in none of the samples that agents are asked
+about (`briefing`, `facts`, `work_facts`), so that a fit can be tested on those. Natural sentences come from the bundled
+encyclopedia, or from a file of the user's.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.core.errors import SottovoceError, UsageError
+from sottovoce.models import LoadedModel
+
+PLAIN = re.compile(r"[Ġ▁ ]?([a-z]{3,9})")
+"""A whole word as a token of a vocabulary; the first sign stands for a space."""
+ENOUGH = 50  # words, below which names are made of syllables alone
+SYLLABLES = "ba do fen gil har ik jo kel lum mar nev or pas quin ro sel tan ul ven wy zor".split()
+FACTS = (  # a fact, a question about it
+    ("The boat of {person} is named {name}.", "What is the boat of {person} named?", "{name}"),
+    ("{person} chose the password {word}.", "Which password did {person} choose?", "{word}"),
+    ("{person} ordered {word} for lunch.", "What did {person} order for lunch?", "{word}"),
+    ("The train to {place} leaves from platform {number}.", "From which platform does the train to {place} leave?",
+     "{number}"),
+    ("Room {number} belongs to {person}.", "Which room belongs to {person}?", "{number}"),
+    ("{person} wrote a book about {word}.", "What did {person} write a book about?", "{word}"),
+    ("{place} Limited makes {word}.", "What does {place} Limited make?", "{word}"),
+    ("The dog that {person} walks is {name}.", "What is the name of the dog that {person} walks?", "{name}"),
+    ("{person} drove {number} miles yesterday.", "How many miles did {person} drive yesterday?", "{number}"),
+    ("{person} paid {number} coins for the ticket.", "How many coins did {person} pay for the ticket?", "{number}"),
+    ("The wall around {place} is built of {word}.", "What is the wall around {place} built of?", "{word}"),
+    ("The teacher of {person} was {name} {other}.", "Who was the teacher of {person}?", "{name} {other}"),
+    ("At night, {person} dreams of {word}.", "What does {person} dream of at night?", "{word}"),
+    ("The signal for {place} is {word}.", "What is the signal for {place}?", "{word}"),
+    ("{person} sent the letter to {name}.", "To whom did {person} send the letter?", "{name}"),
+    ("In the club, {person} has the nickname {name}.", "Which nickname does {person} have in the club?", "{name}"),
+)  # fmt: skip
+MANNERS = ("", " Answer with a few words.", " Reply in one short sentence.")
+REPEAT = "Repeat the text above."
+LONGEST = 400  # characters of a natural text
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A text, and requests about it with the replies that are wanted."""
+
+    text: str
+    asked: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A source of lessons: the words of both vocabularies, and natural texts."""
+
+    words: Sequence[str]
+    natural: Sequence[str]
+
+    @classmethod
+    def of(cls, sender: LoadedModel, receiver: LoadedModel, file: Path | None = None) -> Texts:
+        """Collect the words of two models, and the texts of a file, or of the encyclopedia."""
+        vocabularies = [loaded.tokenizer.get_vocab() for loaded in (sender, receiver)]
+        found = [{match[1] for token in each if (match := PLAIN.fullmatch(token))} for each in vocabularies]
+        shared = found[0] & found[1]
+        return cls(sorted(shared if len(shared) >= ENOUGH else found[0] | found[1]), natural_texts(file))
+
+    def lessons(self, rng: random.Random) -> Iterator[Lesson]:
+        """Yield lessons without end: of five, three have facts, one a list of words, one a natural text."""
+        while True:
+            yield self._facts(rng)
+            yield self._facts(rng)
+            yield self._list(rng)
+            yield Lesson(rng.choice(self.natural)[:LONGEST]) if self.natural else self._list(rng)
+            yield self._facts(rng)
+
+    def word(self, rng: random.Random) -> str:
+        """Return a word."""
+        known = len(self.words) >= ENOUGH and rng.random() < 0.8
+        return rng.choice(self.words) if known else "".join(rng.choices(SYLLABLES, k=rng.randint(2, 3)))
+
+    def name(self, rng: random.Random) -> str:
+        """Return an invented name."""
+        first = self.word(rng)
+        return (first if rng.random() < 0.4 else first[: rng.randint(3, 5)] + self.word(rng)[:3]).capitalize()
+
+    def _facts(self, rng: random.Random) -> Lesson:
+        facts, asked = list[str](), list[tuple[str, str]]()
+        for fact, question, reply in rng.sample(FACTS, rng.randint(1, 4) if rng.random() < 0.6 else rng.randint(4, 8)):
+            drawn = {
+                **{"person": f"{self.name(rng)} {self.name(rng)}", "place": self.name(rng), "word": self.word(rng)},
+                **{"name": self.name(rng), "other": self.name(rng), "number": _number(rng)},
+            }
+            facts.append(fact.format(**drawn))
+            wanted = facts[-1] if rng.random() < 0.5 else f"{reply.format(**drawn)}."
+            asked.append((question.format(**drawn) + rng.choice(MANNERS), wanted))
+        text = "- " + "\n- ".join(facts) if rng.random() < 0.4 else " ".join(facts)
+        return Lesson(text, (*asked, (REPEAT, text)))
+
+    def _list(self, rng: random.Random) -> Lesson:
+        drawn = (_number(rng) if rng.random() < 0.15 else self.word(rng) for _ in range(rng.randint(20, 40)))
+        text = " ".join(each.capitalize() if rng.random() < 0.3 else each for each in drawn)
+        return Lesson(text, ((REPEAT, text),))
+
+
+def _number(rng: random.Random) -> str:
+    return str(rng.randint(2, 99) if rng.random() < 0.7 else rng.randint(100, 9999))
+
+
+def natural_texts(file: Path | None) -> list[str]:
+    """Return the passages or questions of a file, or the articles of the encyclopedia if there is none.
+
+    Raises:
+        UsageError: the file has neither passages nor questions.
+    """
+    if file is None:
+        from sottovoce.environments.encyclopedia import encyclopedia  # late, as below
+
+        return [article.text for article in encyclopedia().articles]
+    from sottovoce.datasets.question_files import read_file
+    from sottovoce.nodes.question import passages_of
+    from sottovoce.retrievers.index import Corpus
+
+    try:
+        return [passage.text for passage in Corpus(file)]
+    except SottovoceError as not_passages:
+        try:
+            questions = read_file(file).questions
+        except SottovoceError as error:
+            raise UsageError(
+                f"texts {str(file)!r} is neither a file of passages ({not_passages}) nor of questions ({error})"
+            ) from error
+    return [text for asked in questions for text in (asked["question"], *(p["text"] for p in passages_of(asked, None)))]

@@ -1,0 +1,182 @@
+"""The commands of `bridge`: fit a bridge between two models, list bridges, and show one.
+
+Nothing here imports torch before a command runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.cli.command import Commands
+from sottovoce.cli.options import argument
+from sottovoce.core.bounds import Count
+from sottovoce.core.errors import UsageError
+from sottovoce.core.text import amount, counted, one_line, say
+from sottovoce.core.validation import Checked
+from sottovoce.report.tables import console_of, moves, table
+from sottovoce.report.tables import show as show_table
+
+if TYPE_CHECKING:
+    from sottovoce.channels.bridge import Label
+
+commands = Commands("bridge")
+FOLDER = Path("bridges")
+
+
+class FitOptions(Checked):
+    """Two models, the texts that both read, and how long the map between them is refined."""
+
+    model_config = ConfigDict(title="Fit")
+
+    sender: str = argument("The model whose messages are mapped: a name, a folder or a .gguf file.", "SENDER")
+    receiver: str = argument("The model that reads them.", "RECEIVER")
+    texts: Path | None = Field(
+        default=None,
+        description="A file of passages or questions (as for `data index` or --questions) with texts like those that "
+        "agents will read; if not set: the bundled encyclopedia.",
+    )
+    minutes: float = Field(
+        default=15.0,
+        gt=0,
+        le=10_000,
+        allow_inf_nan=False,
+        description="Time for the refinement on this machine; reading and the test take about five minutes more.",
+    )
+    steps: Count | None = Field(
+        default=None, ge=1, description="Steps of the refinement instead: equal steps give equal bytes."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of texts and examples.")
+    to: Path | None = Field(default=None, description="Folder to write (default: bridges/SENDER-RECEIVER).")
+    resume: bool = Field(default=False, description="Go on with a fit that was stopped.")
+    force: bool = Field(default=False, description="Replace a bridge that is there.")
+    dtype: str = Field(default="auto", description="Data type of both models: auto, float32, bfloat16 or float16.")
+    device: str = Field(default="auto", description="Device of both models: auto, cpu, cuda, cuda:1, mps, or map.")
+
+
+class ListOptions(Checked):
+    """The folder of bridges."""
+
+    folder: Path = argument("A folder of bridges.", "FOLDER", default=FOLDER)
+
+
+class ShowOptions(Checked):
+    """A bridge."""
+
+    bridge: Path = argument("A folder that `bridge fit` wrote.", "BRIDGE")
+
+
+@commands.add(FitOptions)
+def fit(options: FitOptions) -> None:
+    """Fit a bridge between two models, so that kv can connect them, and test what it carries.
+
+    Both read the same texts; a ridge regression and then the receiver's own loss fit a linear map.
+    """
+    from sottovoce.runs.limits import resumable
+
+    names = [Path(name).stem if "/" in name else name for name in (options.sender, options.receiver)]
+    folder = options.to or FOLDER / "-".join(names)
+    with _progress() as report:
+        report("loading the models", 0)
+        from sottovoce.bridges.fit import STATE, Settings
+        from sottovoce.bridges.fit import fit as fitted
+        from sottovoce.channels.bridge import LABEL
+        from sottovoce.models import load
+
+        if options.resume and not (folder / STATE).is_file():
+            raise UsageError(f"{str(folder)!r} has no fit that was stopped; leave out --resume, or name its folder")
+        if not options.resume and any((folder / name).exists() for name in (STATE, LABEL)) and not options.force:
+            raise UsageError(
+                f"{str(folder)!r} has a bridge already; add --resume if it was stopped, --force to replace "
+                "it, or --to another folder"
+            )
+        if not options.resume:
+            (folder / STATE).unlink(missing_ok=True)
+        models = [load(name, dtype=options.dtype, device=options.device) for name in (options.sender, options.receiver)]
+        settings = Settings(options.minutes, options.steps, options.seed, options.texts)
+        with resumable("the map so far is kept"):
+            label = fitted(*models, folder, settings, report)
+    say(described(folder, label))
+    say(f"use it as --protocol kv --bridge {one_line(str(folder))}; `--steps {label.steps}` gives the same bytes again")
+
+
+@commands.add(ListOptions)
+def list_(options: ListOptions) -> None:
+    """List the bridges in a folder."""
+    from sottovoce.channels.bridge import LABEL, read_label
+
+    found = sorted(path.parent for path in options.folder.glob(f"*/{LABEL}"))
+    if not found:
+        say(f"{one_line(str(options.folder))} has no bridges; `bridge fit SENDER RECEIVER` makes one")
+        return
+    rows = [
+        (str(folder), label.sender.name, label.receiver.name, carried(label))
+        for folder in found
+        for label in [read_label(folder)]
+    ]
+    show_table(table("bridge|from|to|right with it, with own keys and values", rows))
+
+
+@commands.add(ShowOptions)
+def show(options: ShowOptions) -> None:
+    """Show a bridge: its models, its fit, and what it carried; its files are checked."""
+    from sottovoce.channels.bridge import read_bridge
+
+    say(described(options.bridge, read_bridge(options.bridge).label))
+
+
+def carried(label: Label) -> str:
+    """Return the two figures that matter most: "31 and 33 of 60"."""
+    test = label.carried
+    return f"{test.bridge} and {test.own} of {test.questions}" if test else "not tested (the fit was stopped)"
+
+
+def described(folder: Path, label: Label) -> str:
+    """Describe a bridge in lines."""
+    from sottovoce.channels.bridge import TENSORS
+
+    ends, test = (label.sender, label.receiver), label.carried
+    lines = [f"{one_line(str(folder))}: {label.about}, {amount((folder / TENSORS).stat().st_size)}"]
+    for what, side in zip(("from", "to  "), ends, strict=True):
+        shape = f"{side.layers} layers, {side.heads} heads of {side.width}"
+        lines.append(f"{what} {one_line(side.name)}: {shape}; weights {side.weights}, vocabulary {side.vocabulary}")
+    lines.append(
+        f"fit  {counted(label.tokens, 'token')} read, {label.steps} of {label.planned} steps, seed {label.seed}"
+    )
+    if test is None:
+        return "\n".join([*lines, "not tested: the fit was stopped; `bridge fit ... --resume` goes on"])
+    lines.append(f"right answers of {test.questions} about one of four facts that only the sender read:")
+    for name, right in (
+        ("over the bridge", test.bridge),
+        ("own keys and values", test.own),
+        ("another question's", test.other),
+        ("nothing", test.nothing),
+    ):
+        lines.append(f"  {name:22}{right}")
+    return "\n".join(lines)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, float], None]]:
+    """Yield a function that shows what is done now, with the time left; on a pipe, a line for each step."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console, last = console_of(stderr=True), ""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not moves(console)) as bar:
+        task = bar.add_task("", total=1)
+
+        def report(what: str, share: float) -> None:
+            nonlocal last
+            if what != last:
+                bar.reset(task, description=what, total=1)
+                if not moves(console):
+                    say(f"{what} ...", error=True)
+            last = what
+            bar.update(task, completed=min(share, 1.0))
+
+        yield report
