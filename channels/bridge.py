@@ -259,12 +259,6 @@ def about(folder: str) -> str:
     return read_label(folder).about
 
 
-@lru_cache(maxsize=64)
-def _label(folder: str) -> Label:
-    """Return the label of a bridge as it was when it was first used: a run asks for it with each message."""
-    return read_label(folder)
-
-
 def bridge_for(sender: str, receiver: LoadedModel, folders: Sequence[str]) -> Bridge | None:
     """Return the bridge from a model, by its `weights_key`, to a loaded model, or None if no folder has it.
 
@@ -272,7 +266,7 @@ def bridge_for(sender: str, receiver: LoadedModel, folders: Sequence[str]) -> Br
         UsageError: a folder is no bridge.
     """
     for folder in folders:
-        label = _label(folder)
+        label = read_label(folder)
         ends = label.sender.weights, label.receiver.weights, label.receiver.vocabulary
         if ends == (sender, receiver.weights_key, receiver.vocabulary_key):
             return _read(str(Path(folder).resolve()), label)
