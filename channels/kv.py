@@ -284,7 +284,8 @@ class KV(Protocol):
         return chosen_layers(loaded, self.options.layer_share, self.options.layer_alpha, self.rules)
 
     def _origin(self, reply: Reply) -> str:
-        return _named(reply.cache.origins if reply.cache else ())
+        named = _named(reply.cache.origins if reply.cache else ())
+        return named if reply.cache is None or reply.cache.keys is not None else f"{named} (values alone, for a bridge)"
 
     def _check_positions(self, loaded: LoadedModel) -> None:
         """Refuse a model whose keys cannot be moved to other positions."""

@@ -34,7 +34,7 @@ EXAMPLE = "rows: {alone: {scheme: single}}"
 DATA = Path("data")
 NAMES = ("against", "floor", "row", "rows", "points", "probe_from", "probe-from")
 """Keys of names of rows and points."""
-FILE_SETTINGS = ("prompts", "convincing", "model", "watch", "attribute_list")
+FILE_SETTINGS = ("prompts", "convincing", "model", "watch", "attribute_list", "bridge")
 """Settings that may name a file or a folder."""
 
 

@@ -73,6 +73,8 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     spread = targets.std(0).clamp_min(1e-6)
     label = replace(label, tokens=len(targets), head=tensors["head_keys"].shape[2])
     del targets
+    for loaded in (sender, receiver):
+        loaded.engine.forget()  # the texts that were read; no other request begins like them
     work = Refinement(receiver, tensors, spread, known, settings.seed)
     state, identity = folder / STATE, f"{label} {settings.texts is None}"
     planned = _restored(work, state, identity) or settings.steps

@@ -144,8 +144,10 @@ class RunManifest(BaseModel):
         Raises:
             RecordError: something differs; the message names it.
         """
+        usual = scheme_of(self.scheme).settings().model_dump(mode="json")
+        older = self.model_copy(update={"settings": usual | self.settings})  # it lacks settings that came later
         for name in ("scheme", "settings", "seeds", "questions", "prompts", "monitors"):
-            if getattr(self, name) != getattr(now, name):
+            if getattr(older, name) != getattr(now, name):
                 raise RecordError(f"run {where!r} was started with other {name}; start a new run, or restore them")
         for agent, model in self.models.items():
             other = now.models.get(agent)

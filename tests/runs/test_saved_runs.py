@@ -116,6 +116,15 @@ def test_a_run_of_other_prompts_or_settings_is_not_gone_on_with(stopped: Path, f
     assert load_run(stopped).status == "stopped"
 
 
+def test_a_run_of_a_version_without_a_setting_goes_on_under_its_default(stopped: Path) -> None:
+    now = load_run(stopped).manifest
+    older = now.model_copy(update={"settings": {k: v for k, v in now.settings.items() if k != "bridge"}})
+
+    assert older.check_same(now, "run") == []
+    with pytest.raises(RecordError, match="other settings"):
+        older.check_same(now.model_copy(update={"settings": {**now.settings, "bridge": ["x"]}}), "run")
+
+
 def head_in(weights: str) -> RunManifest:
     return new_manifest("single", Single(weights=[weights], device=["cpu"]), [QUESTION])  # type: ignore[list-item]
 
