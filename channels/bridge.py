@@ -82,7 +82,7 @@ class Carried:
     bridge: int
     own: int
     """With the receiver's own keys and values of the same text."""
-    other: int
+    shuffled: int
     """Through the bridge, with another question's text."""
     nothing: int
 

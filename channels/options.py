@@ -87,7 +87,8 @@ def with_new_names(settings: JSONValue) -> JSONValue:
     """Return saved settings by the names of this version: until 0.1.0 `shared_vocabulary` was the switch `bridge`."""
     if not isinstance(settings, Mapping) or not isinstance(settings.get("bridge"), bool):
         return settings
-    return {"shared_vocabulary" if name == "bridge" else name: value for name, value in settings.items()}
+    rest = {name: value for name, value in settings.items() if name != "bridge"}
+    return {**rest, "shared_vocabulary": settings["bridge"]}
 
 
 class ProtocolOptions(Checked):

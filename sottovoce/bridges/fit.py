@@ -37,7 +37,7 @@ Report = Callable[[str, float], object]
 
 @dataclass(frozen=True)
 class Settings:
-    """What a fit is made of; equal settings and models give equal bytes if the steps are named."""
+    """The settings of a fit; equal ones and models give equal bytes if the steps are named."""
 
     minutes: float = 15
     """Time for the refinement on this machine, without reading and test."""
@@ -112,7 +112,7 @@ def ridge(features: torch.Tensor, targets: torch.Tensor) -> Tensors:
 
 def _save(folder: Path, label: Label, tensors: Tensors, work: Refinement) -> tuple[Label, Bridge]:
     """Write the best map so far."""
-    best = work.kept or work.map()
+    best = work.best_map or work.map()
     found = {**tensors, "weight": best["weight"].bfloat16(), "bias": best["bias"]}
     label = save_bridge(folder, label, found)
     return label, Bridge(label, found)

@@ -48,7 +48,7 @@ class Refinement:
     done: int = 0
     best: float = float("inf")
     """The lowest loss on the held-out examples."""
-    kept: Tensors = field(default_factory=dict)
+    best_map: Tensors = field(default_factory=dict)
     """The weight and the bias of the best step."""
 
     def __post_init__(self) -> None:
@@ -59,8 +59,8 @@ class Refinement:
         sized = [each for each in found if len(self.receiver.chat.ids(each[2])) <= LONGEST]
         texts = dict.fromkeys(read.lesson.text for read, _, _ in sized)
         held = set([*texts][:: max(len(texts) // HELD, 5)])  # no text of these is trained on
-        self.held = [each for each in sized if each[0].lesson.text in held][::2][:HELD]
-        self.asked = [each for each in sized if each[0].lesson.text not in held and not repeats(each)]
+        self.held_out = [each for each in sized if each[0].lesson.text in held][::2][:HELD]
+        self.questions = [each for each in sized if each[0].lesson.text not in held and not repeats(each)]
         self.repeated = [each for each in sized if each[0].lesson.text not in held and repeats(each)]
 
     def step(self, planned: int) -> float:
@@ -70,7 +70,7 @@ class Refinement:
         for group in self.adam.param_groups:
             group["lr"] = rate
         rng = random.Random(f"{self.seed}/{self.done}")
-        batch = [rng.choice(kind) for kind in (self.asked, self.repeated) * (BATCH // 2)]
+        batch = [rng.choice(kind) for kind in (self.questions, self.repeated) * (BATCH // 2)]
         self.adam.zero_grad()
         loss = self.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -82,11 +82,11 @@ class Refinement:
     @torch.no_grad()
     def keep_best(self) -> float:
         """Measure the held-out examples, keep the map if it is the best so far, and return its loss."""
-        found = [float(self.loss(self.held[at : at + BATCH])) for at in range(0, len(self.held), BATCH)]
+        found = [float(self.loss(self.held_out[at : at + BATCH])) for at in range(0, len(self.held_out), BATCH)]
         loss = sum(found) / len(found)
         if loss < self.best:
             self.best = loss
-            self.kept = self.map()
+            self.best_map = self.map()
         return loss
 
     def map(self) -> Tensors:
@@ -140,7 +140,7 @@ class Refinement:
     def state(self) -> Tensors:
         """Return all that is needed to go on."""
         found = {"weight": self.weight.detach(), "bias": self.bias.detach()}
-        found |= {f"best.{name}": tensor for name, tensor in self.kept.items()}
+        found |= {f"best.{name}": tensor for name, tensor in self.best_map.items()}
         for name, parameter in (("weight", self.weight), ("bias", self.bias)):
             found |= {f"{name}.{key}": value for key, value in self.adam.state.get(parameter, {}).items()}
         return found | {"done": torch.tensor(self.done), "best": torch.tensor(self.best)}
@@ -152,7 +152,7 @@ class Refinement:
             own = {key.partition(".")[2]: value for key, value in state.items() if key.startswith(f"{name}.")}
             if own:
                 self.adam.state[parameter] = own
-        self.kept = {name: state[f"best.{name}"] for name in ("weight", "bias") if f"best.{name}" in state}
+        self.best_map = {name: state[f"best.{name}"] for name in ("weight", "bias") if f"best.{name}" in state}
         self.done, self.best = int(state["done"]), float(state["best"])
 
 

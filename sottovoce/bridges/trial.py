@@ -28,14 +28,14 @@ def trial(
     """Ask the receiver about one of four facts that it gets through the bridge, and by three other ways, greedily."""
     questions = briefings(SAMPLE, n, seed=SEED)
     texts = [" ".join(passage["text"] for passage in passages_of(question, None)) for question in questions]
-    right = dict.fromkeys(("bridge", "own", "other", "nothing"), 0)
+    right = dict.fromkeys(("bridge", "own", "shuffled", "nothing"), 0)
     for start in range(0, n, AT_ONCE):
         some = questions[start : start + AT_ONCE]
         before: dict[str, Sequence[tuple[Piece, ...]]] = {"nothing": [()] * len(some)}
         told = texts[start : start + AT_ONCE]
         before["bridge"] = [(piece,) for piece in _mapped(bridge, sender, receiver, told)]
         others = [texts[(start + i + 1) % n] for i in range(len(some))]
-        before["other"] = [(piece,) for piece in _mapped(bridge, sender, receiver, others)]
+        before["shuffled"] = [(piece,) for piece in _mapped(bridge, sender, receiver, others)]
         head = Ids(head_of(receiver))
         before["own"] = [(head, Ids(receiver.chat.ids(text, plain=True))) for text in told]
         for way, pieces in before.items():
@@ -56,9 +56,9 @@ def _right(receiver: LoadedModel, questions: Sequence[Question], before: Sequenc
         [Request((*pieces, ids), stop) for pieces, ids in zip(before, asked, strict=True)]
     )
     texts = [receiver.detokenizer(special=False).text(reply.ids) for reply in replies]
-    return sum(names(text, question["target"]) for text, question in zip(texts, questions, strict=True))
+    return sum(named(text, question["target"]) for text, question in zip(texts, questions, strict=True))
 
 
-def names(text: str, target: str) -> bool:
+def named(text: str, target: str) -> bool:
     """Return True if a text has the target as a word."""
     return re.search(rf"(?<!\w){re.escape(target.lower())}(?!\w)", text.lower()) is not None

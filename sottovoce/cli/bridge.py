@@ -141,9 +141,9 @@ def described(folder: Path, label: Label) -> str:
 
     ends, test = (label.sender, label.receiver), label.carried
     lines = [f"{one_line(str(folder))}: {label.about}, {amount((folder / TENSORS).stat().st_size)}"]
-    for what, side in zip(("from", "to  "), ends, strict=True):
+    for end, side in zip(("from", "to  "), ends, strict=True):
         shape = f"{side.layers} layers, {side.heads} heads of {side.width}"
-        lines.append(f"{what} {one_line(side.name)}: {shape}; weights {side.weights}, vocabulary {side.vocabulary}")
+        lines.append(f"{end} {one_line(side.name)}: {shape}; weights {side.weights}, vocabulary {side.vocabulary}")
     lines.append(
         f"fit  {counted(label.tokens, 'token')} read, {label.steps} of {label.planned} steps, seed {label.seed}"
     )
@@ -153,7 +153,7 @@ def described(folder: Path, label: Label) -> str:
     for name, right in (
         ("over the bridge", test.bridge),
         ("own keys and values", test.own),
-        ("another question's", test.other),
+        ("another question's", test.shuffled),
         ("nothing", test.nothing),
     ):
         lines.append(f"  {name:22}{right}")
@@ -170,13 +170,13 @@ def _progress() -> Iterator[Callable[[str, float], None]]:
     with Progress(*columns, console=console, transient=True, disable=not moves(console)) as bar:
         task = bar.add_task("", total=1)
 
-        def report(what: str, share: float) -> None:
+        def report(now: str, share: float) -> None:
             nonlocal last
-            if what != last:
-                bar.reset(task, description=what, total=1)
+            if now != last:
+                bar.reset(task, description=now, total=1)
                 if not moves(console):
-                    say(f"{what} ...", error=True)
-            last = what
+                    say(f"{now} ...", error=True)
+            last = now
             bar.update(task, completed=min(share, 1.0))
 
         yield report

@@ -49,7 +49,7 @@ class DoctorOptions(Checked):
     dtype: str = Field(default="auto", description="Data type: auto, float32, bfloat16 or float16.")
     weights: str = Field(default="auto", description="Storage of weights: auto, float32, bfloat16, int8 or int4.")
     device: str = Field(default="auto", description="Device: auto, cpu, cuda, cuda:1, mps, or map.")
-    other: str | None = Field(
+    hearer: str | None = Field(
         default=None, alias="with", description="Show instead which protocols connect it with this model, and how."
     )
 
@@ -128,11 +128,11 @@ def doctor(options: DoctorOptions) -> int:
 
         if is_hosted(options.model):
             raise UsageError(f"models doctor examines local models only, and {options.model!r} is a hosted one")
-        loading: dict[str, Any] = options.model_dump(exclude={"model", "other"})  # Any: `load` checks them
-        if options.other is None:
+        loading: dict[str, Any] = options.model_dump(exclude={"model", "hearer"})  # Any: `load` checks them
+        if options.hearer is None:
             findings = diagnose(options.model, **loading, report=lambda step: begin(f"{options.model}: {step} ..."))
         else:
-            findings = connections(options.model, options.other, loading)
+            findings = connections(options.model, options.hearer, loading)
         for finding in findings:
             line = f"{finding.check:26}{MARKS[finding.ok]:7}{one_line(finding.detail)}"
             line = wrapped(line, console.width) if console.is_terminal else line
