@@ -22,7 +22,7 @@ from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.shared_vocabulary import Token
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.options import from_file
-from sottovoce.core.errors import ProtocolError, UsageError
+from sottovoce.core.errors import ProtocolError
 from sottovoce.graphs.debate import Debate
 from sottovoce.models import Ids, LoadedModel, Rows, Sampling, assemble, load
 from tests.support import (
