@@ -17,7 +17,6 @@ from sottovoce.channels.message import Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, KeysValues, LoadedModel, Record, Request, Stop
 
-AT_ONCE = 16  # texts
 HOLE = object()
 """Stands for a user's text in a chat."""
 
@@ -46,12 +45,14 @@ def head_of(loaded: LoadedModel) -> tuple[int, ...]:
 
 
 def keys_values(loaded: LoadedModel, texts: Sequence[tuple[int, ...]], *, keys: bool) -> list[KeysValues]:
-    """Return the values (L, h, n, w) of texts behind the template's head, and the keys as if at position 0."""
+    """Return the values (L, h, n, w) of texts behind the template's head, and the keys.
+
+    Each text is read alone: a batch is what has arrived in time, and rounds otherwise.
+    """
     head = Ids(head_of(loaded))
     record = Record(cache=("text",), keys=keys)
-    requests = [Request((head, Ids(text, "text")), Stop(0), record=record) for text in texts]
-    found = [reply.cache for reply in loaded.engine.run_all(requests)]
-    return [each for each in found if each is not None]
+    requests = (Request((head, Ids(text, "text")), Stop(0), record=record) for text in texts)
+    return [each for each in (loaded.engine.run(request).cache for request in requests) if each is not None]
 
 
 def unrotated(loaded: LoadedModel, cache: KeysValues) -> torch.Tensor:
@@ -67,17 +68,17 @@ def read(
     report: Callable[[int], object],
 ) -> tuple[list[Read], torch.Tensor]:
     """Return the lessons with their features, and the receiver's numbers (n, O) at all of their positions."""
-    known, targets = list[Read](), list[torch.Tensor]()
-    for start in range(0, len(lessons), AT_ONCE):
-        some = lessons[start : start + AT_ONCE]
-        ours, theirs = ([loaded.chat.ids(each.text, plain=True) for each in some] for loaded in (sender, receiver))
-        sent = keys_values(sender, ours, keys=False)
-        heard = keys_values(receiver, theirs, keys=True)
-        for lesson, values, cache, own, other in zip(some, sent, heard, ours, theirs, strict=True):
-            known.append(Read(lesson, features(values.values)))
-            rows = torch.cat([features(unrotated(receiver, cache)), features(cache.values)], dim=1)
-            targets.append(rows[aligned(sender, own, receiver, other)])
-        report(sum(len(each.features) for each in known))
+    known, targets, n = list[Read](), list[torch.Tensor](), 0
+    for loaded in (sender, receiver):
+        loaded.engine.forget()  # a text that was read before would be rounded otherwise
+    for lesson in lessons:
+        own, other = (loaded.chat.ids(lesson.text, plain=True) for loaded in (sender, receiver))
+        (values,), (cache,) = keys_values(sender, [own], keys=False), keys_values(receiver, [other], keys=True)
+        known.append(Read(lesson, features(values.values)))
+        rows = torch.cat([features(unrotated(receiver, cache)), features(cache.values)], dim=1)
+        targets.append(rows[aligned(sender, own, receiver, other)])
+        n += len(own)
+        report(n)
     return known, torch.cat(targets)
 
 
