@@ -29,7 +29,7 @@ TOKENS = 12_000  # positions of the sender that are read, about
 WIDTH = 55  # of these in a text, about
 RIDGE = 0.01  # share of a feature's variance
 STATE = "state.safetensors"
-TRIED = 3  # steps whose time is measured
+TRIED = 3  # steps whose time is measured; they do not depend on how many follow
 CHECKS = 10  # times that the held-out examples are measured
 Report = Callable[[str, float], object]
 """Takes what is done now, and the share of it that is done."""
@@ -80,21 +80,24 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     planned = _restored(work, state, identity) or settings.steps
     began = time.monotonic()
     try:
-        while planned is None or work.done < planned:
-            work.step(planned or 10 * WIDTH)  # in the first steps the rate hardly depends on it
+        while True:
+            is_checked = planned and work.done > TRIED and work.done % max(planned // CHECKS, 1) == 0
+            if is_checked or work.done == planned:  # again after a stop, which may have come before it
+                work.keep_best()
+            if planned is not None and work.done >= planned:
+                break
+            work.step(planned)
             if planned is None and work.done == 1:
                 began = time.monotonic()  # the first step is slower
             if planned is None and work.done > TRIED:
                 planned = max(int(settings.minutes * 60 / (time.monotonic() - began) * TRIED), 2 * TRIED)
-            if planned and (work.done % max(planned // CHECKS, 1) == 0 or work.done == planned):
-                work.keep_best()
             report("refining", work.done / (planned or 10 * WIDTH))
+        label, bridge = _save(folder, replace(label, steps=work.done, planned=planned), tensors, work)
+        carried = trial(bridge, sender, receiver, settings.questions, lambda share: report("testing", share))
     except KeyboardInterrupt:
         _save_state(work, state, identity, planned or 0)
         _save(folder, replace(label, steps=work.done, planned=planned or 0), tensors, work)
         raise
-    label, bridge = _save(folder, replace(label, steps=work.done, planned=planned), tensors, work)
-    carried = trial(bridge, sender, receiver, settings.questions, lambda share: report("testing", share))
     label = save_bridge(folder, replace(label, carried=carried), bridge.tensors)
     state.unlink(missing_ok=True)
     return label

@@ -63,14 +63,15 @@ class Refinement:
         self.questions = [each for each in sized if each[0].lesson.text not in held and not repeats(each)]
         self.repeated = [each for each in sized if each[0].lesson.text not in held and repeats(each)]
 
-    def step(self, planned: int) -> float:
-        """Make one step of so many, and return its loss in nats per token."""
-        rate = RATE * min(1, (self.done + 1) / WARM)
-        rate *= LAST_RATE + (1 - LAST_RATE) * (1 + cos(pi * self.done / max(planned, 1))) / 2
+    def step(self, planned: int | None) -> float:
+        """Make a step of `planned`, and return its loss in nats per token. The first WARM are alike for all plans."""
+        rate, share = RATE * min(1, (self.done + 1) / WARM), max(self.done - WARM, 0) / max((planned or 0) - WARM, 1)
+        rate *= LAST_RATE + (1 - LAST_RATE) * (1 + cos(pi * share)) / 2
         for group in self.adam.param_groups:
             group["lr"] = rate
         rng = random.Random(f"{self.seed}/{self.done}")
-        batch = [rng.choice(kind) for kind in (self.questions, self.repeated) * (BATCH // 2)]
+        kinds = [kind for kind in (self.questions, self.repeated) if kind]  # none is short where a token is a letter
+        batch = [rng.choice(kinds[i % len(kinds)]) for i in range(BATCH)]
         self.adam.zero_grad()
         loss = self.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,257 @@
+"""A fit: it repeats, it can be stopped and resumed, and what it learns is what a discussion reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sottovoce.bridges.fit import STATE, fit, ridge
+from sottovoce.bridges.pairs import aligned, keys_values, read, unrotated
+from sottovoce.bridges.refine import HELD, Refinement, head_tensors, prompt_of, repeats
+from sottovoce.bridges.texts import Lesson
+from sottovoce.bridges.trial import names
+from sottovoce.channels.bridge import LABEL, TENSORS, Bridge, read_label, standardized
+from sottovoce.core.errors import UsageError
+from sottovoce.models import Ids, Record, Request, Stop, assemble
+from tests.bridges.support import SIZE, STEPS, deep, drawn, fitted, narrow, other_tokenizer, quick
+from tests.support import close, tiny_model
+
+
+class StopAt:
+    """Reports to nobody, and interrupts when this is done for the n-th time."""
+
+    def __init__(self, what: str, n: int) -> None:
+        self.what, self.left = what, n
+
+    def __call__(self, what: str, share: float) -> None:
+        self.left -= what == self.what
+        if self.left == 0:
+            self.left = -1
+            raise KeyboardInterrupt
+
+
+def both(folder: Path) -> tuple[bytes, bytes]:
+    return (folder / LABEL).read_bytes(), (folder / TENSORS).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bridge whose fit was not stopped."""
+    folder = tmp_path_factory.mktemp("bridges") / "whole"
+    fitted(narrow(), deep(), folder)
+    return folder
+
+
+# The same again
+
+
+def test_equal_fits_give_equal_bytes(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen: texts were read in batches of those that had arrived in time, and from prefixes that were in memory."""
+    monkeypatch.setattr("sottovoce.models.engine.loop.QUIET_SECONDS", 0)
+    fitted(narrow(), deep(), tmp_path)
+    assert both(tmp_path) == both(whole)
+
+
+def test_a_fit_in_minutes_is_repeated_by_its_number_of_steps(tmp_path: Path) -> None:
+    """Seen: the rate of the first steps, whose time is measured, was that of a longer fit."""
+    label = fitted(narrow(), deep(), tmp_path / "minutes", steps=None, minutes=1e-9)
+    fitted(narrow(), deep(), tmp_path / "steps", steps=label.steps)
+    assert label.steps == label.planned > STEPS and both(tmp_path / "minutes") == both(tmp_path / "steps")
+
+
+@pytest.mark.parametrize(("what", "n"), [("refining", 1), ("refining", STEPS), ("testing", 1)])
+def test_a_fit_that_was_stopped_leaves_a_bridge_and_goes_on_to_equal_bytes(
+    what: str, n: int, whole: Path, tmp_path: Path
+) -> None:
+    """Seen: one that was stopped in its test could not go on."""
+    with pytest.raises(KeyboardInterrupt):
+        fit(narrow(), deep(), tmp_path, quick(), StopAt(what, n))
+    label = read_label(tmp_path)
+    assert (label.carried, label.steps, label.planned) == (None, min(n, STEPS) if what == "refining" else STEPS, STEPS)
+    assert (tmp_path / STATE).is_file()
+
+    fitted(narrow(), deep(), tmp_path)
+    assert both(tmp_path) == both(whole) and not (tmp_path / STATE).exists()
+
+
+def test_a_fit_that_is_stopped_before_its_first_step_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fit(narrow(), deep(), tmp_path, quick(), StopAt("reading", 2))
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_state_of_another_fit_or_a_damaged_one_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        fit(narrow(), deep(), tmp_path, quick(), StopAt("refining", 2))
+    with pytest.raises(UsageError, match="is of another fit: other models, texts or seed") as refusal:
+        fitted(narrow(), deep(), tmp_path, seed=1)
+    assert "\n" not in str(refusal.value)
+    (tmp_path / STATE).write_bytes(b"no tensors")
+    with pytest.raises(UsageError, match=r"cannot be read: .*; remove it, and fit again") as refusal:
+        fitted(narrow(), deep(), tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_model_needs_no_bridge_to_itself(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="have the same weights; kv needs no bridge between them"):
+        fitted(narrow(), narrow(), tmp_path)
+
+
+def test_a_template_that_begins_with_the_user_s_text_is_refused(tmp_path: Path) -> None:
+    tokenizer = other_tokenizer().__class__(
+        tokenizer_object=other_tokenizer().backend_tokenizer,
+        eos_token="<|im_end|>",
+        chat_template="{% for message in messages %}{{ message.content }}\n{% endfor %}",
+    )
+    bare = assemble("bare", tiny_model("llama", vocab_size=SIZE, max_position_embeddings=4096), tokenizer)
+    with pytest.raises(UsageError, match="the chat template of 'bare' begins with the user's text"):
+        fitted(narrow(), bare, tmp_path)
+
+
+# Pairs
+
+
+def test_a_position_is_paired_with_the_one_that_has_read_the_same_characters() -> None:
+    text = "The boat of Mia is named Zor."
+    ours, theirs = (loaded.chat.ids(text, plain=True) for loaded in (narrow(), deep()))
+    ends = [
+        [end for _, end in loaded.detokenizer(special=True).spans(ids)]
+        for loaded, ids in ((narrow(), ours), (deep(), theirs))
+    ]
+    found = aligned(narrow(), ours, deep(), theirs)
+    assert len(ours) != len(theirs) and len(found) == len(ours)
+    for end, place in zip(ends[0], found, strict=True):
+        assert ends[1][place] >= end and (place == 0 or ends[1][place - 1] < end)
+    assert aligned(deep(), theirs, deep(), theirs) == [*range(len(theirs))]
+
+
+def test_keys_are_learned_as_they_were_before_their_rotation() -> None:
+    """A text behind a longer beginning: the first layer's keys, which know no other position, are the same."""
+    text = deep().chat.ids("The boat of Mia is named Zor.", plain=True)
+    (near,) = keys_values(deep(), [text], keys=True)
+    request = Request((Ids(text), Ids(text, "text")), Stop(0), record=Record(cache=("text",)))
+    far = deep().engine.run(request).cache
+    assert far is not None and near.keys is not None and far.keys is not None
+    assert not close(far.keys[:1], near.keys[:1], 1e-2)
+    assert close(unrotated(deep(), far)[:1], unrotated(deep(), near)[:1], 1e-4)
+
+
+def test_a_ridge_regression_finds_a_linear_map() -> None:
+    chance = torch.Generator().manual_seed(0)
+    rows, weight = torch.randn(4000, 6, generator=chance) * 3 + 1, torch.randn(6, 4, generator=chance)
+    found = ridge(rows, rows @ weight + 2)
+    mapped = standardized(rows, found["mean"], found["scale"]) @ found["weight"] + found["bias"]
+    assert close(mapped, rows @ weight + 2, 0.02)  # the penalty, and rows beyond the cut
+
+
+# Refinement
+
+
+@pytest.fixture
+def work() -> Refinement:
+    return refinement(
+        Lesson("Mia has 3 apples.", (("What is it?", ""), ("And then?", ""))), Lesson("22 pears", (("Why?", ""),))
+    )
+
+
+def refinement(*lessons: Lesson, **more: Any) -> Refinement:
+    known, targets = read(narrow(), deep(), lessons, lambda n: None)
+    tensors = ridge(torch.cat([each.features for each in known]), targets) | head_tensors(deep())
+    return Refinement(deep(), tensors, targets.std(0).clamp_min(1e-6), known, 0, **more)
+
+
+def test_the_loss_is_that_of_a_reply_in_the_engine_also_in_a_batch(work: Refinement) -> None:
+    """The wanted replies are empty: the loss is the surprise of the token that ends them."""
+    label, _ = drawn(narrow(), deep())
+    bridge = Bridge(label, {**work.tensors, **work.map()})
+    examples = [(each, request, reply) for each in work.lessons for request, reply in each.lesson.asked]
+    surprises = []
+    for each, request, _ in examples:
+        (sent,) = keys_values(narrow(), [narrow().chat.ids(each.lesson.text, plain=True)], keys=False)
+        piece = bridge.piece(sent.values, deep(), first=True)
+        record = Record(stats=True, top=SIZE)
+        reply = deep().engine.run(Request((piece, Ids(prompt_of(deep(), request))), Stop(1), record=record))
+        assert reply.stats is not None
+        at = reply.stats.top_ids[0].tolist().index(deep().stop_ids[0])
+        surprises.append(-float(reply.stats.top_logprobs[0, at]))
+    alone = [float(work.loss([example]).detach()) for example in examples]
+    assert alone == pytest.approx(surprises, rel=1e-3)
+    assert float(work.loss(examples).detach()) == pytest.approx(sum(alone) / len(alone), rel=1e-4)
+
+
+def facts() -> list[Lesson]:
+    """Enough short lessons for examples and held-out ones."""
+    lessons = [
+        Lesson(f"Mia has {i} {word}.", ((f"What has she, {i}?", word), ("Repeat.", f"Mia has {i} {word}.")))
+        for i, word in enumerate(["apples", "pears", "keys"] * 6)
+    ]
+    return lessons
+
+
+def test_the_loss_of_held_out_texts_goes_down_and_the_best_step_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sottovoce.bridges.refine.RATE", 1e-2)
+    work = refinement(*facts())
+    trained = {each[0].lesson.text for each in (*work.asked, *work.repeated)}
+    assert 0 < len(work.held) <= HELD and not trained & {each[0].lesson.text for each in work.held}
+    assert work.asked and not any(map(repeats, work.asked)) and work.repeated and all(map(repeats, work.repeated))
+    first = work.keep_best()
+    losses = []
+    for _ in range(12):
+        work.step(12)
+        losses.append(work.keep_best())
+    assert min(losses) < first - 0.1 and work.best == min(losses)
+    kept = work.kept["weight"].clone()
+    with torch.no_grad():
+        work.bias += 50
+    assert work.keep_best() > work.best and torch.equal(work.kept["weight"], kept)
+
+
+def test_what_the_receiver_is_stays_as_it_was() -> None:
+    before = {name: parameter.clone() for name, parameter in deep().model.named_parameters()}
+    work = refinement(*facts())
+    work.step(3)
+    after = dict(deep().model.named_parameters())
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert all(parameter.grad is None for parameter in after.values())
+
+
+def test_a_receiver_that_spells_learns_from_questions_alone() -> None:
+    """Seen: no text was short enough to be repeated, and a step failed."""
+    work = refinement(*(replace(each, asked=each.asked[:1]) for each in facts()))
+    assert work.repeated == [] and work.step(3) > 0
+
+
+def test_a_step_depends_on_the_number_of_steps_only_after_the_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.bridges.refine.WARM", 2)
+    weights = []
+    for planned in (5, 50):
+        work = refinement(*facts())
+        for _ in range(3):
+            work.step(planned)
+        weights.append(work.weight.detach().clone())
+        work.step(planned)
+        weights.append(work.weight.detach().clone())
+    assert torch.equal(weights[0], weights[2]) and not torch.equal(weights[1], weights[3])
+
+
+# The test
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [("It is Zor.", True), ("zor", True), ("Zorro", False), ("the zor-boat", True), ("", False)],
+)
+def test_an_answer_names_a_target_as_a_word(text: str, is_named: bool) -> None:
+    assert names(text, "Zor") == is_named
+
+
+def test_what_was_carried_is_counted_four_ways(whole: Path) -> None:
+    carried = read_label(whole).carried
+    assert carried is not None and carried.questions == 2
+    assert all(0 <= right <= 2 for right in (carried.bridge, carried.own, carried.other, carried.nothing))
