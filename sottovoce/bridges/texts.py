@@ -43,6 +43,8 @@ FACTS = (  # a fact, a question about it
 MANNERS = ("", " Answer with a few words.", " Reply in one short sentence.")
 REPEAT = "Repeat the text above."
 LONGEST = 400  # characters of a natural text
+ASKED = re.compile("born in|known for|lies on the river")
+"""Wordings of the samples in the encyclopedia."""
 
 
 @dataclass(frozen=True)
@@ -119,18 +121,21 @@ def natural_texts(file: Path | None) -> list[str]:
     if file is None:
         from sottovoce.environments.encyclopedia import encyclopedia  # late, as below
 
-        return [article.text for article in encyclopedia().articles]
+        return [article.text for article in encyclopedia().articles if not ASKED.search(article.text)]
     from sottovoce.datasets.question_files import read_file
     from sottovoce.nodes.question import passages_of
     from sottovoce.retrievers.index import Corpus
 
+    why = "it is empty"
     try:
-        return [passage.text for passage in Corpus(file)]
-    except SottovoceError as not_passages:
-        try:
-            questions = read_file(file).questions
-        except SottovoceError as error:
-            raise UsageError(
-                f"texts {str(file)!r} is neither a file of passages ({not_passages}) nor of questions ({error})"
-            ) from error
+        if passages := [passage.text for passage in Corpus(file)]:
+            return passages
+    except SottovoceError as error:
+        why = str(error)
+    try:
+        questions = read_file(file).questions
+    except SottovoceError as error:
+        raise UsageError(
+            f"texts {str(file)!r} is neither a file of passages ({why}) nor of questions ({error})"
+        ) from error
     return [text for asked in questions for text in (asked["question"], *(p["text"] for p in passages_of(asked, None)))]
