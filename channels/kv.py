@@ -209,7 +209,7 @@ class KV(Protocol):
 
     def _encode(self, reference: MessageRef, payload: Payload, loaded: LoadedModel, words: Ids) -> Encoded:
         if not self._quotes(payload) or not self.carries(reference, payload, loaded):
-            return replace(words, origin="text") if self.apart else words, ()
+            return self._as_text(words), ()
         n, own = payload.positions or 0, len(payload)
         if not reference.spans:
             return self._piece(payload, loaded, [*range(n)]), ()
@@ -239,7 +239,7 @@ class KV(Protocol):
             values = vectors(payload.tensors, "values")
             assert values is not None, "checked by `carries`"
             texts = [i for i in at if payload.tensors["text"][i]]
-            return bridge.piece(values[:, :, texts], loaded, first=first)
+            return bridge.piece(values[:, :, texts], loaded, first=first and bool(texts))
         names = ("keys", "values", "first_keys", "first_values")
         keys, values, first_keys, first_values = (vectors(payload.tensors, name) for name in names)
         assert keys is not None and values is not None, "checked by `carries`"

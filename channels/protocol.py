@@ -263,7 +263,7 @@ class Protocol:
         """Return the prompt followed by the prefill of the reply. Messages in it are inserted as in any turn."""
         for part in prefill.parts:
             if isinstance(part, str):
-                prompt = prompt.with_encoded(in_words(part, loaded)) if part else prompt
+                prompt = prompt.with_encoded(self._as_text(in_words(part, loaded))) if part else prompt
             else:
                 prompt = self._with_reference(prompt, part, loaded, load)
         return prompt
@@ -350,15 +350,18 @@ class Protocol:
         heard = self._read_payload(reference, loaded, load)
         shared = heard is not None and heard.label.vocabulary == loaded.vocabulary_key
         if heard is None or (reference.plain and not shared):
-            return prompt.with_encoded(in_words(reference.body, loaded))
+            return prompt.with_encoded(self._as_text(in_words(reference.body, loaded)))
         if reference.plain:
-            return prompt.with_encoded(payload_ids(reference, heard))
+            return prompt.with_encoded(self._as_text(payload_ids(reference, heard)))
         encode = self.encode_message if shared else self.encode_across_vocabularies
         prompt = prompt.with_encoded(*encode(reference, heard, loaded), reference.message.place)
         before = self.encode_before(reference, heard, loaded) if self.hands_over and not reference.own else None
         if before is None:
             return prompt
         return prompt.with_front(before, reference.message.place, every_first=self.rules.every_first)
+
+    def _as_text(self, words: Ids) -> Ids:
+        return replace(words, origin="text") if self.apart else words
 
     def _read_payload(self, reference: MessageRef, loaded: LoadedModel, load: Load) -> Payload | None:
         """Return the payload of a message as it is heard, under the probe of the options, or None for words alone."""
