@@ -28,9 +28,11 @@ from pathlib import Path
 
 import torch
 from pydantic import TypeAdapter, ValidationError
+from safetensors import SafetensorError
 
 from sottovoce.core.errors import UsageError, first_line
 from sottovoce.core.files import bytes_of, opened, text_of, write
+from sottovoce.core.text import one_line
 from sottovoce.core.validation import first_wrong, shown
 from sottovoce.models import Cached, LoadedModel
 
@@ -127,7 +129,7 @@ class Label:
     @property
     def about(self) -> str:
         """One line for readers."""
-        return f"{self.sender.name} to {self.receiver.name}, {self.digest[:12]}"
+        return one_line(f"{self.sender.name} to {self.receiver.name}, {self.digest[:12]}")
 
 
 LABELS = TypeAdapter(Label)
@@ -242,15 +244,17 @@ def _read(folder: str, label: Label) -> Bridge:
         if found != label.shapes():
             raise UsageError(f"{wrong}has {shown(found)}; expected {shown(label.shapes())}; fit it again")
         data = bytes_of(path)
+        if hashlib.sha256(data).hexdigest() != label.digest:
+            raise UsageError(f"{wrong}does not have the digest that its label says; fit it again")
+        tensors = safetensors.torch.load(data)
     except OSError as error:
         raise UsageError(f"{wrong}cannot be read: {error.strerror}; fit it again") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise UsageError(f"{wrong}is damaged: {first_line(error)}; fit it again") from error
-    if hashlib.sha256(data).hexdigest() != label.digest:
-        raise UsageError(f"{wrong}does not have the digest that its label says; fit it again")
-    tensors = safetensors.torch.load(data)
     if any(not bool(tensor.isfinite().all()) for tensor in tensors.values()):
         raise UsageError(f"{wrong}has a number that is not finite; fit it again")
+    if bool((tensors["scale"] <= 0).any()):
+        raise UsageError(f"{wrong}has a scale that is not positive; fit it again")
     return Bridge(label, tensors)
 
 
@@ -267,7 +271,8 @@ def bridge_for(sender: str, receiver: LoadedModel, folders: Sequence[str]) -> Br
     """
     for folder in folders:
         label = read_label(folder)
-        ends = label.sender.weights, label.receiver.weights, label.receiver.vocabulary
-        if ends == (sender, receiver.weights_key, receiver.vocabulary_key):
+        ends = label.sender.weights, label.receiver.weights, label.receiver.vocabulary, label.receiver.shape
+        shape = (receiver.layers, *receiver.network.cache_shape)
+        if ends == (sender, receiver.weights_key, receiver.vocabulary_key, shape):
             return _read(str(Path(folder).resolve()), label)
     return None

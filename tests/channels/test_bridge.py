@@ -1,0 +1,531 @@
+"""Bridges: what a map computes, where it stands, what crosses it, and which folders are refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+
+from sottovoce.bridges.pairs import keys_values, read
+from sottovoce.bridges.refine import prompt_of
+from sottovoce.bridges.texts import Lesson
+from sottovoce.channels import create
+from sottovoce.channels.bridge import (
+    CUT,
+    LABEL,
+    LONGEST,
+    TENSORS,
+    Bridge,
+    bridge_for,
+    read_bridge,
+    read_label,
+    save_bridge,
+    standardized,
+)
+from sottovoce.channels.kv import KV
+from sottovoce.channels.message import Message, MessageRef, Turn
+from sottovoce.channels.options import Probe
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import Protocol
+from sottovoce.channels.store import PayloadStore
+from sottovoce.core.errors import PayloadError, ProtocolError, UsageError
+from sottovoce.models import Cached, Ids, LoadedModel, Request, Stop, Text, assemble
+from tests.bridges.support import SIZE, deep, drawn, narrow, other_tokenizer, random_bridge
+from tests.support import GREEDY, close, payload_of, request_of, tiny_loaded, tiny_model, tiny_tokenizer
+
+FACT, QUESTION = "Mia has 3 apples.", "What is 14 + 3?"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A bridge of random numbers from the narrow model to the deep one."""
+    path = tmp_path_factory.mktemp("bridges") / "narrow-deep"
+    random_bridge(narrow(), deep(), path)
+    return str(path)
+
+
+def kv(folder: str, **options: Any) -> KV:
+    return KV(bridge=(folder,), **options)
+
+
+def store_load(store: PayloadStore) -> Any:
+    return lambda ref: ref.load(store)
+
+
+def sent(
+    protocol: Protocol,
+    store: PayloadStore,
+    *turns: Turn,
+    max_new: int = 0,
+    hearers: tuple[LoadedModel, ...] | None = None,
+    agent: str = "agent_1",
+) -> Message:
+    """A message of the narrow model about its turns, for the deep one."""
+    asked = request_of(
+        protocol,
+        turns or (Turn("user", (FACT,)),),
+        narrow(),
+        store_load(store),
+        max_new,
+        hearers=(deep(),) if hearers is None else hearers,
+    )
+    payload = protocol.record_reply(narrow().engine.run(asked), narrow())
+    return Message(agent, 0, "brief", payload.label.text, payload=store.put(payload))
+
+
+def asked(protocol: Protocol, store: PayloadStore, *parts: Any, loaded: LoadedModel | None = None) -> Request:
+    """The request of an agent that reads messages before a question, and answers in words."""
+    loaded = loaded or deep()
+    prompt = protocol.encode_prompt([Turn("user", (*parts, QUESTION))], loaded, store_load(store))
+    return create("nl").make_request(prompt.request(loaded, 6, GREEDY), loaded)
+
+
+def cached(request: Request) -> list[Cached]:
+    return [piece for piece in request.prompt if isinstance(piece, Cached)]
+
+
+def values_of(text: str) -> torch.Tensor:
+    """The narrow model's values of a text behind its template's head."""
+    (found,) = keys_values(narrow(), [narrow().chat.ids(text, plain=True)], keys=False)
+    return found.values
+
+
+# The map
+
+
+def test_a_map_is_the_formula_of_the_specification_on_numbers_by_hand() -> None:
+    """One layer, one head of 1, to one layer, one head of 2."""
+    label, _ = drawn(narrow(), deep())
+    ends = (replace(label.sender, layers=1, heads=1, width=1), replace(label.receiver, layers=1, heads=1, width=2))
+    tensors = {
+        "mean": torch.tensor([1.0]),
+        "scale": torch.tensor([0.5]),
+        "weight": torch.tensor([[1.0, 2.0, 3.0, 4.0]]).bfloat16(),
+        "bias": torch.tensor([0.0, 0.5, 0.0, -1.0]),
+    }
+    bridge = Bridge(replace(label, sender=ends[0], receiver=ends[1]), tensors)
+    keys, values = bridge.mapped(torch.tensor([2.0, 100.0, -100.0]).reshape(1, 1, 3, 1))
+    assert keys.tolist() == [[[[2.0, 4.5], [CUT, 2 * CUT + 0.5], [-CUT, -2 * CUT + 0.5]]]]
+    assert values.tolist() == [[[[6.0, 7.0], [3 * CUT, 4 * CUT - 1], [-3 * CUT, -4 * CUT - 1]]]]
+
+
+def test_features_and_numbers_are_ordered_by_layer_head_and_width() -> None:
+    label, tensors = drawn(narrow(), deep())
+    found = values_of(FACT)
+    keys, values = Bridge(label, tensors).mapped(found)
+    n = found.shape[2]
+    assert keys.shape == values.shape == (3, 1, n, 16)
+    row = torch.stack([found[layer, head, 1] for layer in range(2) for head in range(2)]).flatten()
+    out = ((row - tensors["mean"]) / tensors["scale"]).clamp(-CUT, CUT) @ tensors["weight"].float() + tensors["bias"]
+    assert close(torch.cat([keys[:, 0, 1].flatten(), values[:, 0, 1].flatten()]), out, 1e-4)
+
+
+def test_a_piece_before_a_prompt_is_the_head_and_then_keys_turned_to_their_places(folder: str) -> None:
+    bridge, found = read_bridge(folder), values_of(FACT)
+    keys, values = bridge.mapped(found)
+    head, n = bridge.label.head, found.shape[2]
+    piece, quoted = (bridge.piece(found, deep(), first=first) for first in (True, False))
+    assert piece.at.tolist() == [*range(head + n)] and piece.layers == (0, 1, 2) and not piece.gaps
+    assert torch.equal(piece.keys[:, :, :head], bridge.tensors["head_keys"])
+    assert torch.equal(piece.values[:, :, :head], bridge.tensors["head_values"])
+    turned = deep().network.rotary.turn(keys, (0, 1, 2), torch.arange(head, head + n))
+    assert torch.equal(piece.keys[:, :, head:], turned) and torch.equal(piece.values[:, :, head:], values)
+    back = deep().network.rotary.turn(quoted.keys, (0, 1, 2), -quoted.at)
+    assert len(quoted) == n and close(back, keys, 1e-5) and torch.equal(quoted.values, values)
+
+
+def test_an_exact_map_gives_the_reply_of_the_receiver_s_own_keys_and_values() -> None:
+    """A map with more features than positions goes through all of them: the receiver reads what it would have read."""
+    text, loaded = "Mia has 3 apples. 22 pears.", tiny_loaded("llama", seed=3, max_position_embeddings=4096)
+    known, targets = read(narrow(), loaded, [Lesson(text)], lambda n: None)
+    rows, (label, tensors) = known[0].features, drawn(narrow(), loaded)
+    assert len(rows) < rows.shape[1]
+    tensors |= {"mean": rows.mean(0), "scale": rows.std(0).clamp_min(1e-6), "bias": targets.mean(0)}
+    known_rows = standardized(rows, tensors["mean"], tensors["scale"])
+    tensors["weight"] = torch.linalg.lstsq(known_rows, targets - tensors["bias"], driver="gelsd").solution
+    bridge, question = Bridge(label, tensors), Ids(prompt_of(loaded, QUESTION))
+    head = Ids(loaded.chat.encode([Turn("user", (text,))], apart=True)[0])  # type: ignore[arg-type]
+    own, mapped, nothing = (
+        loaded.engine.run(Request((*before, question), Stop(12)))
+        for before in (
+            (head, Ids(loaded.chat.ids(text, plain=True))),
+            (bridge.piece(values_of(text), loaded, first=True),),
+            (head,),
+        )
+    )
+    assert mapped.ids == own.ids != nothing.ids
+
+
+# What crosses
+
+
+def test_the_template_s_tokens_stay_behind(folder: str, store: PayloadStore) -> None:
+    """What the reader gets is its own head, and one position for each of the sender's texts' tokens."""
+    turns = (Turn("system", ("You know: 22 pears.",)), Turn("user", (FACT, " 3 apples")))
+    message = sent(kv(folder), store, *turns)
+    texts = ["You know: 22 pears.", FACT, " 3 apples"]
+    ids = [id for text in texts for id in narrow().chat.ids(text, plain=True)]
+    payload = payload_of(message, store)
+    pieces = narrow().chat.encode(turns, apart=True)
+    assert [id for piece in pieces if isinstance(piece, Text) for id in piece] == ids
+    assert payload.tensors["text"].tolist() == [isinstance(piece, Text) for piece in pieces for _ in piece]  # type: ignore[attr-defined]
+    (piece,) = cached(asked(kv(folder), store, MessageRef(message)))
+    bridge = read_bridge(folder)
+    crossed = payload.tensors["values"][:, :, payload.tensors["text"].bool()]
+    assert crossed.shape[2] == len(ids)
+    assert torch.equal(piece.values[:, :, bridge.label.head :], bridge.mapped(crossed)[1])
+
+
+def test_texts_apart_are_the_same_tokens_but_at_their_seams() -> None:
+    turns = [Turn("system", ("You know: 22.",)), Turn("user", (FACT, "And <|im_end|> it", "\n"))]
+    usual, apart = (narrow().chat.encode(turns, apart=each) for each in (False, True))
+    decode = narrow().tokenizer.decode
+    flat = [[id for piece in pieces for id in piece] for pieces in (usual, apart)]  # type: ignore[attr-defined]
+    assert decode(flat[0]) == decode(flat[1])
+    assert [decode(list(each)) for each in apart if isinstance(each, Text)] == [
+        "You know: 22.", FACT, "And <|im_end|> it", "\n"
+    ]  # fmt: skip
+    assert flat[1].count(narrow().tokenizer.convert_tokens_to_ids("<|im_end|>")) == 2  # the template's
+    (plain,) = narrow().chat.encode([Turn("user", (FACT,))])
+    assert isinstance(plain, tuple) and not isinstance(plain, Text)
+
+
+def test_without_a_bridge_nothing_is_tokenized_apart_and_nothing_is_marked(store: PayloadStore) -> None:
+    message = sent(KV(), store, hearers=())
+    assert {"keys", "values", "at"} <= payload_of(message, store).tensors.keys()
+    assert "text" not in payload_of(message, store).tensors
+    (piece,) = KV().encode_prompt([Turn("user", (FACT,))], narrow(), store_load(store)).pieces
+    assert isinstance(piece, Ids) and piece.origin == "prompt"
+
+
+@pytest.mark.parametrize("carry", ["prompt", "reply", "both"])
+def test_a_prompt_a_reply_or_both_cross(carry: Any, folder: str, store: PayloadStore) -> None:
+    protocol = kv(folder, carry=carry)
+    message = sent(protocol, store, max_new=5)
+    (piece,) = cached(asked(protocol, store, MessageRef(message)))
+    prompt, reply = len(narrow().chat.ids(FACT)), len(payload_of(message, store))
+    expected = {"prompt": prompt, "reply": reply, "both": prompt + reply}[carry]
+    assert reply == 5 and len(piece) == read_label(folder).head + expected
+
+
+def test_quoted_words_are_replaced_without_a_head(folder: str, store: PayloadStore) -> None:
+    protocol = kv(folder, carry="reply", place="quoted")
+    message = sent(protocol, store, max_new=5)
+    request = asked(protocol, store, "You hear: ", MessageRef(message))
+    (piece,) = cached(request)
+    assert len(piece) == 5 and isinstance(request.prompt[0], Ids)
+    payload = payload_of(message, store)
+    (part,) = cached(asked(protocol, store, "You hear: ", MessageRef(message, (payload.spans[2],))))
+    assert close(part.values, piece.values[:, :, payload.tokens((payload.spans[2],))], 1e-5)
+
+
+def test_a_reply_without_words_puts_no_head_before_the_prompt(folder: str, store: PayloadStore) -> None:
+    """Seen: the receiver's own beginning of a turn stood there, with nothing behind it."""
+    protocol = kv(folder, carry="reply")
+    assert cached(asked(protocol, store, MessageRef(sent(protocol, store)))) == []
+
+
+@pytest.mark.parametrize("heard", ["plain", "words of another", "prefill"])
+def test_words_that_a_sender_heard_or_began_with_cross_like_any_text(
+    heard: str, folder: str, store: PayloadStore
+) -> None:
+    """Seen: only what was quoted by its payload's tokens crossed, and no message in words."""
+    protocol = kv(folder, carry="both")
+    other = Message("agent_3", 0, "brief", "22 pears.")
+    other = replace(sent(protocol, store, max_new=3), agent="agent_3") if heard == "plain" else other
+    turn = Turn("user", (FACT,) if heard == "prefill" else (FACT, MessageRef(other, plain=heard == "plain")))
+    prompt = protocol.encode_prompt([turn], narrow(), store_load(store))
+    if heard == "prefill":
+        prompt = protocol.with_prefill(prompt, Turn("assistant", ("22 pears.",)), narrow(), store_load(store))
+    texts = [piece for piece in prompt.pieces if isinstance(piece, Ids) and piece.origin == "text"]
+    assert len(texts) == 2
+
+
+def test_several_senders_stand_one_behind_the_other(folder: str, store: PayloadStore) -> None:
+    messages = [sent(kv(folder), store, Turn("user", (text,)), agent=text) for text in (FACT, "22 pears.")]
+    pieces = cached(asked(kv(folder), store, *map(MessageRef, messages)))
+    head = read_label(folder).head
+    assert [len(each) - head for each in pieces] == [len(narrow().chat.ids(text)) for text in (FACT, "22 pears.")]
+
+
+# Payloads
+
+
+def test_keys_are_recorded_only_for_a_reader_with_the_same_weights(folder: str, store: PayloadStore) -> None:
+    bridged = payload_of(sent(kv(folder), store), store)
+    both = payload_of(sent(kv(folder), store, hearers=(deep(), narrow())), store)
+    nobody = payload_of(sent(kv(folder), store, hearers=()), store)
+    assert ["keys" in each.tensors for each in (bridged, both, nobody)] == [False, True, True]
+    sizes = [
+        sum(each.tensors[name].nbytes for name in ("keys", "values") if name in each.tensors)
+        for each in (bridged, both)
+    ]
+    assert 2 * sizes[0] == sizes[1]
+    for payload in (bridged, both):
+        again = Payload.from_bytes(payload.to_bytes())
+        assert again.label == payload.label and again.tensors.keys() == payload.tensors.keys()
+        assert all(torch.equal(again.tensors[name], tensor) for name, tensor in payload.tensors.items())
+        payload.check_for(deep())
+        payload.check_for(narrow())
+    own, mapped = (
+        cached(asked(kv(folder), store, MessageRef(Message("a", 0, "b", "", payload=store.put(both))), loaded=loaded))
+        for loaded in (narrow(), deep())
+    )
+    assert torch.equal(own[0].keys, both.tensors["keys"]) and len(mapped[0]) < len(own[0]) + read_label(folder).head
+    alone = MessageRef(Message("a", 0, "b", "", payload=store.put(bridged)))
+    assert cached(asked(kv(folder), store, alone, loaded=narrow())) == []  # no keys are there: its words
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"text": torch.ones(3)}, "the shape of text"),
+        ({"text": torch.ones(99).long()}, "the shape of text"),
+        ({"values": torch.full((2, 2, 5, 8), torch.nan), "at": torch.arange(5), "text": torch.ones(5).long()}, "NaN"),
+        ({"at": None}, "at is missing"),
+    ],
+)
+def test_damaged_payloads_are_refused(change: dict[str, Any], complaint: str, folder: str, store: PayloadStore) -> None:
+    payload = payload_of(sent(kv(folder), store), store)
+    tensors = {name: each for name, each in {**payload.tensors, **change}.items() if each is not None}
+    with pytest.raises(PayloadError, match=complaint):
+        Payload(payload.label, tensors).to_bytes()
+
+
+def test_a_reference_says_what_is_carried(folder: str, store: PayloadStore) -> None:
+    payload = sent(kv(folder), store).payload
+    n = sum(map(len, narrow().chat.encode([Turn("user", (FACT,))], apart=True)))  # type: ignore[arg-type]
+    assert payload is not None and payload.positions == n
+    assert f"{n} positions of the prompt × 2 layers × 16, float32" in payload.summary
+
+
+@pytest.mark.parametrize("carry_as", ["bfloat16", "int8"])
+def test_fewer_bytes_cross_close(carry_as: Any, folder: str, store: PayloadStore) -> None:
+    whole, message = (sent(kv(folder, **options), store) for options in ({}, {"carry_as": carry_as}))
+    assert whole.payload is not None and message.payload is not None
+    assert message.payload.nbytes < 0.7 * whole.payload.nbytes and message.payload.dtype == carry_as
+    (one,), (other,) = (cached(asked(kv(folder), store, MessageRef(each))) for each in (message, whole))
+    assert close(one.keys, other.keys, 0.05) and not torch.equal(one.keys, other.keys)
+
+
+@pytest.mark.parametrize("probe", ["shuffled", "zeroed", "noise", "noise_cov", "text"])
+def test_probes_replace_what_crosses(probe: Probe, folder: str, store: PayloadStore) -> None:
+    message, donor = sent(kv(folder), store), sent(kv(folder), store, Turn("user", ("22 pears. And so?",)))
+    assert donor.payload is not None
+    from_a_run = {"probe_from": "a run"} if probe in ("shuffled", "noise_cov") else {}
+    protocol = kv(folder, probe=probe, **from_a_run)
+    found = asked(protocol, store, MessageRef(message, donors=(donor.payload,)))
+    pieces, (own,) = cached(found), cached(asked(kv(folder), store, MessageRef(message)))
+    (other,) = cached(asked(kv(folder), store, MessageRef(donor)))
+    if probe in ("zeroed", "text"):
+        assert pieces == []
+    elif probe == "shuffled":
+        assert torch.equal(pieces[0].keys, other.keys) and torch.equal(pieces[0].values, other.values)
+    else:
+        head = read_label(folder).head
+        assert pieces[0].values.shape == own.values.shape
+        assert torch.equal(pieces[0].values[:, :, :head], own.values[:, :, :head])
+        assert not close(pieces[0].values[:, :, head:], own.values[:, :, head:], 0.1)
+    assert len(deep().engine.run(found).ids) > 0
+
+
+# Who is connected
+
+
+def test_a_bridge_connects_two_models_in_one_direction(folder: str) -> None:
+    label, protocol = read_label(folder), kv(folder)
+    told = protocol.check(narrow(), deep())
+    assert told is not None and told.endswith(f"; over the bridge qwen2-0 to deep, {label.digest[:12]}")
+    assert "between other weights" not in told
+    assert "bridge" not in (protocol.check(narrow(), narrow()) or "")
+    with pytest.raises(
+        ProtocolError, match=r"no bridge leads from 'deep' to 'qwen2-0'.*fit one with `bridge fit`"
+    ) as no:
+        protocol.check(deep(), narrow())
+    assert "\n" not in str(no.value) and "leads from qwen2-0 to deep" in str(no.value)
+    with pytest.raises(ProtocolError, match=r"kv needs one architecture .*, or a bridge, but"):
+        KV().check(narrow(), deep())
+
+
+def other(**change: Any) -> tuple[LoadedModel, LoadedModel]:
+    """The two models, one with other weights, dtype or tokenizer."""
+    shape: Any = {"num_hidden_layers": 3, "hidden_size": 48, "num_attention_heads": 3, "num_key_value_heads": 1}
+    model = tiny_model(
+        "llama", vocab_size=SIZE, max_position_embeddings=4096, **{"seed": 1, **shape, **change.pop("model", {})}
+    )
+    return narrow(), assemble(
+        "other", model.to(change.get("dtype", torch.float32)), change.get("tokenizer", other_tokenizer())
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"model": {"seed": 2}}, {"dtype": torch.bfloat16}, {"tokenizer": tiny_tokenizer()}],
+    ids=["weights", "dtype", "tokenizer"],
+)
+def test_a_bridge_is_of_two_models_alone(change: dict[str, Any], folder: str) -> None:
+    sender, receiver = other(**change)
+    with pytest.raises(ProtocolError, match="no bridge leads from 'qwen2-0' to 'other'"):
+        kv(folder).check(sender, receiver)
+
+
+def test_the_bridge_of_several_is_the_one_between_the_two(folder: str, tmp_path: Path) -> None:
+    random_bridge(deep(), narrow(), tmp_path / "back")
+    folders = (folder, str(tmp_path / "back"))
+    for sender, receiver, name in ((narrow(), deep(), folder), (deep(), narrow(), str(tmp_path / "back"))):
+        bridge = bridge_for(sender.weights_key, receiver, folders)
+        assert bridge is not None and bridge.label == read_label(name)
+    assert bridge_for(narrow().weights_key, narrow(), folders) is None
+
+
+def test_a_label_with_another_shape_than_its_models_have_leads_nowhere(tmp_path: Path) -> None:
+    """Seen: keys of two layers were put into an engine of three, whose other requests failed too."""
+    label, _ = drawn(narrow(), deep())
+    label = replace(label, receiver=replace(label.receiver, layers=2))
+    tensors = {name: torch.ones(shape) for name, (shape, _) in label.shapes().items()}
+    save_bridge(tmp_path, label, {**tensors, "weight": tensors["weight"].bfloat16()})
+    with pytest.raises(ProtocolError, match="no bridge leads from"):
+        kv(str(tmp_path)).check(narrow(), deep())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "complaint"),
+    [
+        ("thoughts", {}, "this is thoughts with compat paper"),
+        ("kv", {"compat": "reference"}, "this is kv with compat reference"),
+        ("kv", {"layers": (0,)}, "leave out layers, layer_share and positions"),
+        ("kv", {"layer_share": 0.5}, "leave out layers, layer_share and positions"),
+        ("kv", {"positions": "paper"}, "leave out layers, layer_share and positions"),
+    ],
+)
+def test_options_that_a_bridge_cannot_follow_are_refused(name: str, options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        create(name, bridge=("bridges/one",), **options)
+
+
+# The folder
+
+
+@pytest.fixture
+def copy(folder: str, tmp_path: Path) -> Path:
+    for name in (LABEL, TENSORS):
+        (tmp_path / name).write_bytes((Path(folder) / name).read_bytes())
+    return tmp_path
+
+
+def test_a_bridge_is_read_as_it_was_written(folder: str) -> None:
+    label, tensors = drawn(narrow(), deep())
+    bridge = read_bridge(folder)
+    assert replace(bridge.label, digest="") == label
+    assert bridge.label.nbytes == sum(tensor.nbytes for tensor in tensors.values())
+    assert all(torch.equal(bridge.tensors[name], tensor) for name, tensor in tensors.items())
+
+
+def test_equal_bridges_are_equal_bytes(folder: str, tmp_path: Path) -> None:
+    random_bridge(narrow(), deep(), tmp_path)
+    assert all((tmp_path / name).read_bytes() == (Path(folder) / name).read_bytes() for name in (LABEL, TENSORS))
+
+
+def in_label(**change: Any) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        label = json.loads((folder / LABEL).read_text())
+        (folder / LABEL).write_text(json.dumps({**label, **change}))
+
+    return damage
+
+
+def in_file(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        (folder / name).write_bytes(change((folder / name).read_bytes()))
+
+    return damage
+
+
+def in_header(change: Callable[[Any], Any]) -> Callable[[Path], None]:
+    """Change the header of the tensors in its length, and let the label have the new digest."""
+
+    def damage(folder: Path) -> None:
+        data = (folder / TENSORS).read_bytes()
+        size = int.from_bytes(data[:8], "little")
+        header = json.dumps(change(json.loads(data[8 : 8 + size])), separators=(",", ":")).encode().ljust(size)
+        (folder / TENSORS).write_bytes(data[:8] + header[:size] + data[8 + size :])
+        in_label(digest=hashlib.sha256((folder / TENSORS).read_bytes()).hexdigest())(folder)
+
+    return damage
+
+
+def in_tensor(name: str, value: float) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        tensors = safetensors.torch.load_file(folder / TENSORS)
+        tensors[name][0] = value
+        save_bridge(folder, read_label(folder), tensors)
+
+    return damage
+
+
+def moved(header: Any) -> Any:
+    header["bias"]["data_offsets"] = [0, 1]
+    return header
+
+
+def renamed(header: Any) -> Any:
+    return {("baas" if name == "bias" else name): each for name, each in header.items()}
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "no label": (lambda folder: (folder / LABEL).unlink(), "No such file"),
+    "no tensors": (lambda folder: (folder / TENSORS).unlink(), "bridge.safetensors cannot be read: No such file"),
+    "no JSON": (in_file(LABEL, lambda data: b"{" + data), "bridge.json"),
+    "no text": (in_file(LABEL, lambda data: b"\xff\xfe"), "utf-8"),
+    "a list": (in_file(LABEL, lambda data: b"[1]"), "bridge.json"),
+    "a long label": (in_file(LABEL, lambda data: data + b" " * LONGEST), "more than 100,000 bytes"),
+    "an unknown field": (in_label(extra=1), "extra"),
+    "a field of another type": (in_label(head="8"), "head"),
+    "an unknown field of a side": (in_label(sender={"run": "rm"}), "sender"),
+    "another format": (in_label(format=2), "format 2; this version reads 1"),
+    "another head": (in_label(head=9), "not of the size that its label says"),
+    "another digest": (in_label(digest="0" * 64), "does not have the digest"),
+    "a byte less": (in_file(TENSORS, lambda data: data[:-1]), "not of the size"),
+    "a byte more": (in_file(TENSORS, lambda data: data + b"\0"), "not of the size"),
+    "no size": (in_file(TENSORS, lambda data: data[:4]), "not of the size"),
+    "another number": (in_file(TENSORS, lambda data: data[:-1] + b"\1"), "does not have the digest"),
+    "a header that is no JSON": (in_file(TENSORS, lambda data: data[:8] + b"?" + data[9:]), "is damaged"),
+    "a header that is a list": (in_header(lambda header: [1]), "is damaged"),
+    "a header of numbers": (in_header(lambda header: dict.fromkeys(header, 1)), "is damaged"),
+    "another name": (in_header(renamed), "has .*baas"),
+    "tensors that overlap": (in_header(moved), "is damaged"),
+    "a pickle": (in_file(TENSORS, lambda data: b"\x80\x02}q\x00."), "not of the size"),
+    "NaN": (in_tensor("bias", torch.nan), "a number that is not finite"),
+    "infinite": (in_tensor("head_keys", torch.inf), "a number that is not finite"),
+    "a scale of zero": (in_tensor("scale", 0.0), "a scale that is not positive"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_bridge_is_refused_in_one_line(name: str, copy: Path) -> None:
+    damage, complaint = DAMAGES[name]
+    damage(copy)
+    with pytest.raises(UsageError, match=complaint) as refusal:
+        read_bridge(copy)
+    assert "\n" not in str(refusal.value) and "bridge '" in str(refusal.value) and len(str(refusal.value)) < 1500
+
+
+def test_a_file_that_is_larger_than_its_label_says_is_not_read(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (copy / TENSORS).open("ab") as file:
+        file.truncate(1 << 40)  # a hole, which takes no room
+    with pytest.raises(UsageError, match="not of the size that its label says"):
+        read_bridge(copy)
+
+
+def test_names_in_a_label_stay_on_one_line(copy: Path) -> None:
+    """Seen: a line break and a terminal's codes in the name of a model."""
+    label = json.loads((copy / LABEL).read_text())
+    in_label(sender={**label["sender"], "name": "a\nb\x1b[31m"})(copy)
+    assert "\n" not in read_label(copy).about and "\x1b" not in read_label(copy).about
