@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Count
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.text import amount, counted, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.report.tables import console_of, moves, table
@@ -52,7 +52,7 @@ class FitOptions(Checked):
     )
     seed: int = Field(default=0, ge=0, description="Seed of texts and examples.")
     to: Path | None = Field(default=None, description="Folder to write (default: bridges/SENDER-RECEIVER).")
-    resume: bool = Field(default=False, description="Go on with a fit that was stopped.")
+    resume: bool = Field(default=False, description="Go on with a fit that was stopped, to its number of steps.")
     force: bool = Field(default=False, description="Replace a bridge that is there.")
     dtype: str = Field(default="auto", description="Data type of both models: auto, float32, bfloat16 or float16.")
     device: str = Field(default="auto", description="Device of both models: auto, cpu, cuda, cuda:1, mps, or map.")
@@ -76,8 +76,6 @@ def fit(options: FitOptions) -> None:
 
     Both read the same texts; a ridge regression and then the receiver's own loss fit a linear map.
     """
-    from sottovoce.runs.limits import resumable
-
     names = [Path(name).stem if "/" in name else name for name in (options.sender, options.receiver)]
     folder = options.to or FOLDER / "-".join(names)
     with _progress() as report:
@@ -98,8 +96,12 @@ def fit(options: FitOptions) -> None:
             (folder / STATE).unlink(missing_ok=True)
         models = [load(name, dtype=options.dtype, device=options.device) for name in (options.sender, options.receiver)]
         settings = Settings(options.minutes, options.steps, options.seed, options.texts)
-        with resumable("the map so far is kept"):
+        try:
             label = fitted(*models, folder, settings, report)
+        except KeyboardInterrupt as stop:
+            is_kept = (folder / STATE).is_file()
+            rest = "the map so far is kept, and --resume goes on" if is_kept else "there is no map yet"
+            raise StoppedError(f"stopped; {rest}") from stop
     say(described(folder, label))
     say(f"use it as --protocol kv --bridge {one_line(str(folder))}; `--steps {label.steps}` gives the same bytes again")
 
@@ -113,11 +115,13 @@ def list_(options: ListOptions) -> None:
     if not found:
         say(f"{one_line(str(options.folder))} has no bridges; `bridge fit SENDER RECEIVER` makes one")
         return
-    rows = [
-        (str(folder), label.sender.name, label.receiver.name, carried(label))
-        for folder in found
-        for label in [read_label(folder)]
-    ]
+    rows = list[tuple[str, str, str, str]]()
+    for folder in found:
+        try:
+            label = read_label(folder)
+            rows.append((str(folder), label.sender.name, label.receiver.name, carried(label)))
+        except UsageError as error:
+            rows.append((str(folder), "", "", str(error)))
     show_table(table("bridge|from|to|right with it, with own keys and values", rows))
 
 

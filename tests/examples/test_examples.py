@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.bridges.support import deep, narrow, random_bridge
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLD = {
@@ -18,8 +21,8 @@ TOLD = {
     ],
     "mixed_models": ["note: agent_3 hears agent_1 in words", "agent_3 (hosted, words): The answer is 22."],
 }
-ELSEWHERE = {"durable.py"}
-"""It is killed, in tests of its own."""
+ELSEWHERE = {"durable.py", "bridged.py"}
+"""One is killed, in tests of its own; one needs a bridge."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +45,18 @@ def test_an_example_tells_what_it_should(name: str, capsys: pytest.CaptureFixtur
 
     out = capsys.readouterr().out
     assert [line for line in TOLD[name] if line not in out] == []
+
+
+def test_two_models_meet_over_a_bridge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, loaded in (("narrow", narrow()), ("deep", deep())):
+        loaded.model.save_pretrained(tmp_path / name)
+        loaded.tokenizer.save_pretrained(tmp_path / name)
+    random_bridge(narrow(), deep(), tmp_path / "bridge")
+    given = [str(tmp_path / name) for name in ("narrow", "deep", "bridge")]
+    monkeypatch.setattr(sys, "argv", ["bridged.py", *given])
+
+    runpy.run_path(str(ROOT / "examples" / "bridged.py"), run_name="__main__")
+
+    assert "; over the bridge qwen2-0 to deep, " in capsys.readouterr().out
