@@ -85,7 +85,10 @@ class Texts:
         return rng.choice(self.words) if known else "".join(rng.choices(SYLLABLES, k=rng.randint(2, 3)))
 
     def name(self, rng: random.Random) -> str:
-        """Return an invented name."""
+        """Return an invented name: one word, or two of three times in ten."""
+        return " ".join(self._name(rng) for _ in range(1 if rng.random() < 0.7 else 2))
+
+    def _name(self, rng: random.Random) -> str:
         first = self.word(rng)
         return (first if rng.random() < 0.4 else first[: rng.randint(3, 5)] + self.word(rng)[:3]).capitalize()
 
@@ -93,8 +96,8 @@ class Texts:
         facts, asked = list[str](), list[tuple[str, str]]()
         for fact, question, reply in rng.sample(FACTS, rng.randint(1, 4) if rng.random() < 0.6 else rng.randint(4, 8)):
             drawn = {
-                **{"person": f"{self.name(rng)} {self.name(rng)}", "place": self.name(rng), "word": self.word(rng)},
-                **{"name": self.name(rng), "other": self.name(rng), "number": _number(rng)},
+                **{"person": f"{self._name(rng)} {self._name(rng)}", "place": self.name(rng), "word": self.word(rng)},
+                **{"name": self.name(rng), "other": self._name(rng), "number": _number(rng)},
             }
             facts.append(fact.format(**drawn))
             wanted = facts[-1] if rng.random() < 0.5 else f"{reply.format(**drawn)}."
