@@ -123,7 +123,9 @@ class KV(Protocol):
         for model in (speaker, hearer):
             self._check_positions(model)
         self._layers(speaker)
-        if (bridge := self._bridge(speaker.weights_key, hearer)) is None:
+        bridge = self._bridge(speaker.weights_key, hearer)
+        if bridge is None or bridge.label.sender.vocabulary != speaker.vocabulary_key:
+            bridge = None
             self._check_without_bridge(speaker, hearer)
         possible = ("received", "words") if self.silent else ()  # a sender may have heard nobody, or write nothing
         sure, other = ([each for each in self.origins if (each in possible) == has] for has in (False, True))
@@ -172,8 +174,8 @@ class KV(Protocol):
 
     def to_record(self, loaded: LoadedModel) -> Record:
         """Record keys and values too; `prompt` includes the texts in it."""
-        wanted = [each for origin in self.origins for each in ((origin, "text") if origin == "prompt" else (origin,))]
-        return replace(super().to_record(loaded), cache=tuple(wanted))
+        texts: tuple[Origin, ...] = ("text",) if "prompt" in self.origins else ()
+        return replace(super().to_record(loaded), cache=(*self.origins, *texts))
 
     def payload_tensors(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """Return keys and values (l, heads, p, w) of the chosen layers, and the first position of the others."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ from sottovoce.channels.message import Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, KeysValues, LoadedModel, Record, Request, Stop
 
-HOLE = object()
+HOLE: Any = object()  # Any: not a message
 """Stands for a user's text in a chat."""
 
 
@@ -35,7 +36,7 @@ def head_of(loaded: LoadedModel) -> tuple[int, ...]:
     Raises:
         UsageError: the template has none, so that nothing is there to be attended to.
     """
-    pieces = loaded.chat.encode([Turn("user", (HOLE,))], opened=False)  # type: ignore[arg-type]
+    pieces = loaded.chat.encode([Turn("user", (HOLE,))], opened=False)
     head = tuple(id for piece in pieces[: pieces.index(HOLE)] if isinstance(piece, tuple) for id in piece)
     if not head:
         raise UsageError(

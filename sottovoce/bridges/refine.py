@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from math import cos, pi
 
 import torch
@@ -74,7 +73,7 @@ class Refinement:
         batch = [rng.choice(kinds[i % len(kinds)]) for i in range(BATCH)]
         self.adam.zero_grad()
         loss = self.loss(batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_([self.weight, self.bias], CLIP)
         self.adam.step()
         self.done += 1
@@ -107,7 +106,8 @@ class Refinement:
                 )
                 for j, name in enumerate(("head_keys", "head_values"))
             ]
-            cache.update(*(part.to(receiver.network.device, receiver.dtype) for part in parts), layer)
+            keys, values = (part.to(receiver.network.device, receiver.dtype) for part in parts)
+            cache.update(keys, values, layer)
         prompts = [prompt_of(receiver, request) for _, request, _ in batch]
         replies = [(*receiver.chat.ids(reply, plain=True), *receiver.stop_ids[:1]) for _, _, reply in batch]
         n = max(len(prompt) + len(reply) for prompt, reply in zip(prompts, replies, strict=True))
@@ -164,7 +164,8 @@ def repeats(example: Example) -> bool:
 
 def prompt_of(loaded: LoadedModel, request: str) -> tuple[int, ...]:
     """Return the ids of a prompt with one user's turn."""
-    return tuple(chain.from_iterable(loaded.chat.encode([Turn("user", (request,))])))
+    pieces = loaded.chat.encode([Turn("user", (request,))])
+    return tuple(id for piece in pieces if isinstance(piece, tuple) for id in piece)
 
 
 def head_tensors(receiver: LoadedModel) -> Tensors:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, Field
 
@@ -94,10 +94,11 @@ def fit(options: FitOptions) -> None:
             )
         if not options.resume:
             (folder / STATE).unlink(missing_ok=True)
-        models = [load(name, dtype=options.dtype, device=options.device) for name in (options.sender, options.receiver)]
+        how: dict[str, Any] = {"dtype": options.dtype, "device": options.device}  # Any: `load` checks them
+        sender, receiver = (load(name, **how) for name in (options.sender, options.receiver))
         settings = Settings(options.minutes, options.steps, options.seed, options.texts)
         try:
-            label = fitted(*models, folder, settings, report)
+            label = fitted(sender, receiver, folder, settings, report)
         except KeyboardInterrupt as stop:
             is_kept = (folder / STATE).is_file()
             rest = "the map so far is kept, and --resume goes on" if is_kept else "there is no map yet"

@@ -154,7 +154,7 @@ def connections(speaker: str, hearer: str, loading: dict[str, Any]) -> Iterator[
     ours, theirs = (load(name, **loading) for name in (speaker, hearer))
     for name in PROTOCOLS.names():
         kind = PROTOCOLS[name]
-        tried: list[dict[str, bool]] = [{}, {"shared_vocabulary": True}] if name == "cipher" else [{}]
+        tried: list[dict[str, Any]] = [{}, {"shared_vocabulary": True}] if name == "cipher" else [{}]
         for options in tried:
             try:
                 note, ok = kind(**options).check(ours, theirs), True

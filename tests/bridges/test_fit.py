@@ -13,7 +13,7 @@ from sottovoce.bridges.fit import STATE, fit, ridge
 from sottovoce.bridges.pairs import aligned, keys_values, read, unrotated
 from sottovoce.bridges.refine import HELD, Refinement, head_tensors, prompt_of, repeats
 from sottovoce.bridges.texts import Lesson
-from sottovoce.bridges.trial import names
+from sottovoce.bridges.trial import named
 from sottovoce.channels.bridge import LABEL, TENSORS, Bridge, read_label, standardized
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, Record, Request, Stop, assemble
@@ -197,19 +197,21 @@ def test_the_loss_of_held_out_texts_goes_down_and_the_best_step_is_kept(
 ) -> None:
     monkeypatch.setattr("sottovoce.bridges.refine.RATE", 1e-2)
     work = refinement(*facts())
-    trained = {each[0].lesson.text for each in (*work.asked, *work.repeated)}
-    assert 0 < len(work.held) <= HELD and not trained & {each[0].lesson.text for each in work.held}
-    assert work.asked and not any(map(repeats, work.asked)) and work.repeated and all(map(repeats, work.repeated))
+    trained = {each[0].lesson.text for each in (*work.questions, *work.repeated)}
+    assert 0 < len(work.held_out) <= HELD and not trained & {each[0].lesson.text for each in work.held_out}
+    assert (
+        work.questions and not any(map(repeats, work.questions)) and work.repeated and all(map(repeats, work.repeated))
+    )
     first = work.keep_best()
     losses = []
     for _ in range(12):
         work.step(12)
         losses.append(work.keep_best())
     assert min(losses) < first - 0.1 and work.best == min(losses)
-    kept = work.kept["weight"].clone()
+    kept = work.best_map["weight"].clone()
     with torch.no_grad():
         work.bias += 50
-    assert work.keep_best() > work.best and torch.equal(work.kept["weight"], kept)
+    assert work.keep_best() > work.best and torch.equal(work.best_map["weight"], kept)
 
 
 def test_what_the_receiver_is_stays_as_it_was() -> None:
@@ -248,10 +250,10 @@ def test_a_step_depends_on_the_number_of_steps_only_after_the_first_ones(monkeyp
     [("It is Zor.", True), ("zor", True), ("Zorro", False), ("the zor-boat", True), ("", False)],
 )
 def test_an_answer_names_a_target_as_a_word(text: str, is_named: bool) -> None:
-    assert names(text, "Zor") == is_named
+    assert named(text, "Zor") == is_named
 
 
 def test_what_was_carried_is_counted_four_ways(whole: Path) -> None:
     carried = read_label(whole).carried
     assert carried is not None and carried.questions == 2
-    assert all(0 <= right <= 2 for right in (carried.bridge, carried.own, carried.other, carried.nothing))
+    assert all(0 <= right <= 2 for right in (carried.bridge, carried.own, carried.shuffled, carried.nothing))

@@ -303,7 +303,7 @@ def test_a_reference_says_what_is_carried(folder: str, store: PayloadStore) -> N
     payload = sent(kv(folder), store).payload
     n = sum(map(len, narrow().chat.encode([Turn("user", (FACT,))], apart=True)))  # type: ignore[arg-type]
     assert payload is not None and payload.positions == n
-    assert f"{n} positions of the prompt × 2 layers × 16, float32" in payload.summary
+    assert f"{n} positions of the prompt (values alone, for a bridge) × 2 layers × 16, float32" in payload.summary
 
 
 @pytest.mark.parametrize("carry_as", ["bfloat16", "int8"])
