@@ -128,7 +128,8 @@ class KV(Protocol):
             bridge = None
             self._check_without_bridge(speaker, hearer)
         possible = ("received", "words") if self.silent else ()  # a sender may have heard nobody, or write nothing
-        sure, other = ([each for each in self.origins if (each in possible) == has] for has in (False, True))
+        crossing = [each for each in self.origins if bridge is None or each != "received"]
+        sure, other = ([each for each in crossing if (each in possible) == has] for has in (False, True))
         parts = [*([_named(sure)] if sure else []), *([f"{_named(other)}, if any"] if other else [])]
         told = f"with keys and values of {', and of '.join(parts)}"
         if "prompt" in self.origins:

@@ -175,7 +175,7 @@ def test_the_template_s_tokens_stay_behind(folder: str, store: PayloadStore) -> 
     payload = payload_of(message, store)
     pieces = narrow().chat.encode(turns, apart=True)
     assert [id for piece in pieces if isinstance(piece, Text) for id in piece] == ids
-    assert payload.tensors["text"].tolist() == [isinstance(piece, Text) for piece in pieces for _ in piece]  # type: ignore[attr-defined]
+    assert payload.tensors["text"].tolist() == [isinstance(piece, Text) for piece in pieces for _ in piece]  # type: ignore[union-attr]
     (piece,) = cached(asked(kv(folder), store, MessageRef(message)))
     bridge = read_bridge(folder)
     crossed = payload.tensors["values"][:, :, payload.tensors["text"].bool()]
@@ -187,7 +187,7 @@ def test_texts_apart_are_the_same_tokens_but_at_their_seams() -> None:
     turns = [Turn("system", ("You know: 22.",)), Turn("user", (FACT, "And <|im_end|> it", "\n"))]
     usual, apart = (narrow().chat.encode(turns, apart=each) for each in (False, True))
     decode = narrow().tokenizer.decode
-    flat = [[id for piece in pieces for id in piece] for pieces in (usual, apart)]  # type: ignore[attr-defined]
+    flat = [[id for piece in pieces for id in piece] for pieces in (usual, apart)]  # type: ignore[union-attr]
     assert decode(flat[0]) == decode(flat[1])
     assert [decode(list(each)) for each in apart if isinstance(each, Text)] == [
         "You know: 22.", FACT, "And <|im_end|> it", "\n"
@@ -352,6 +352,13 @@ def test_a_bridge_connects_two_models_in_one_direction(folder: str) -> None:
     assert "\n" not in str(no.value) and "leads from qwen2-0 to deep" in str(no.value)
     with pytest.raises(ProtocolError, match=r"kv needs one architecture .*, or a bridge, but"):
         KV().check(narrow(), deep())
+
+
+def test_what_a_sender_received_is_not_said_to_cross(folder: str, store: PayloadStore) -> None:
+    """Seen: a note under `keep=all` promised it, and a bridge maps only texts and words."""
+    told = kv(folder, keep="all").check(narrow(), deep())
+    assert told is not None and "received" not in told
+    assert "what was received" in (kv(folder, keep="all").check(narrow(), narrow()) or "")
 
 
 def other(**change: Any) -> tuple[LoadedModel, LoadedModel]:
