@@ -103,8 +103,7 @@ def test_lookup_changes_no_word(bridges: list[str], store: PayloadStore) -> None
     found = []
     for lookup in (True, False):
         loaded: list[LoadedModel] = [
-            assemble(each.name, each.model, each.tokenizer, lookup=lookup)  # type: ignore[arg-type]
-            for each in (narrow(), deep())
+            assemble(each.name, each.model, each.tokenizer, lookup=lookup) for each in (narrow(), deep())
         ]
         options: dict[str, Any] = {"bridge": bridges, "carry": "both"}
         agents = {
