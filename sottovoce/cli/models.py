@@ -154,7 +154,8 @@ def connections(speaker: str, hearer: str, loading: dict[str, Any]) -> Iterator[
     ours, theirs = (load(name, **loading) for name in (speaker, hearer))
     for name in PROTOCOLS.names():
         kind = PROTOCOLS[name]
-        tried: list[dict[str, Any]] = [{}, {"shared_vocabulary": True}] if name == "cipher" else [{}]
+        switches = [{each: True} for each in ("shared_vocabulary",) if each in kind.Options.model_fields]
+        tried: list[dict[str, Any]] = [{}, *switches]
         for options in tried:
             try:
                 note, ok = kind(**options).check(ours, theirs), True
