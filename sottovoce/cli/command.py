@@ -31,7 +31,7 @@ LATE = 3.0
 GROUPS = {
     "runs": "Show, resume, compare, verify and report saved runs.",
     "view": "Open a page of runs in a browser; it grows while they run.",
-    "experiment": "List and run experiments and papers' tables, and search settings.",
+    "experiment": "Run experiments and papers' tables, search settings.",
     "models": "Download, list, remove and examine models.",
     "bridge": "Fit and show bridges between two models.",
     "data": "Show data sets, generate games, build passage indexes.",
