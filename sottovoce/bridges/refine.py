@@ -22,7 +22,7 @@ from sottovoce.models import Ids, LoadedModel, Record, Request, Stop
 from sottovoce.models.huggingface.family import cache_argument
 
 BATCH = 4
-RATE = 2e-4  # of Adam, for weights between features and numbers of deviation 1
+RATE = 1e-4  # of Adam, for weights between features and numbers of deviation 1
 WARM = 10  # steps
 LAST_RATE = 0.05  # share of the rate at the last step
 CLIP = 1.0  # norm of a step's gradient

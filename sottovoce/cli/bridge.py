@@ -16,6 +16,7 @@ from sottovoce.cli.command import Commands
 from sottovoce.cli.options import argument
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import StoppedError, UsageError
+from sottovoce.core.files import check_folder
 from sottovoce.core.text import amount, counted, one_line, say
 from sottovoce.core.validation import Checked
 from sottovoce.report.tables import console_of, moves, table
@@ -78,6 +79,7 @@ def fit(options: FitOptions) -> None:
     """
     names = [Path(name).stem if "/" in name else name for name in (options.sender, options.receiver)]
     folder = options.to or FOLDER / "-".join(names)
+    check_folder(folder, "--to", "")
     with _progress() as report:
         report("loading the models", 0)
         from sottovoce.bridges.fit import STATE, Settings

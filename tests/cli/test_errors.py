@@ -45,7 +45,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         ("debate '2 + 2?' --weights int4 --exact", "exact requires weights in float32, but they are in int4; give weights float32, or omit exact"),
         ("mad --model bundled --model bundled --model bundled", "model has 3 values for 2 agents and moderator, judge; give one for all, or one each"),
         ("debate '2 + 2?' --document 'agnet_1=x = 4.'", "unknown agent among the documents: 'agnet_1'; did you mean 'agent_1'? Choose from: agent_1, agent_2; if the text itself begins so, put a space before the ="),
-        ("debate x --protocol cipher --bridge", "unknown option '--bridge'; "),
+        ("debate x --protocol cipher --bridge", "Option '--bridge' requires an argument"),
         ("debate --xyzzy", "unknown option '--xyzzy'; the nearest known one is '--exact' (see `sottovoce debate --help`)"),
         ("debate --chain-of-thought off", "--chain-of-thought is given by --option chain-of-thought=VALUE (see"),
         ("debate --rounds", "Option '--rounds' requires an argument"),

@@ -25,6 +25,7 @@ SAMPLES = {"debate": "arithmetic", "whodunit": "whodunit"}
 READ = {
     *("--settings", "--questions", "--game", "--data", "--runs", "--store", "--prices"),
     *("experiment run file", "data index corpus"),
+    *("bridge fit --texts", "bridge list folder", "bridge show bridge"),
     *("monitor train rows", "monitor evaluate monitor", "monitor evaluate rows", "monitor show monitor"),
 }
 """Options and arguments that name what is read alone."""
@@ -45,6 +46,7 @@ FOLDERS: dict[str, list[str]] = {
     "experiment run --save": ["experiment", "run", "YAML", "--save", "OUT"],
     "experiment layers --save": ["experiment", "layers", "--sample", "facts", "--save", "OUT", *NO_MODEL],
     "data index --to": ["data", "index", "ROWS", "--to", "OUT"],
+    "bridge fit --to": ["bridge", "fit", "./no-such-model", "./no-such-model", "--to", "OUT"],
     **{
         f"experiment tune {each} --save": ["experiment", "tune", each, "--sample", of, "--save", "OUT", *NO_MODEL]
         for each, of in SAMPLES.items()
@@ -140,7 +142,7 @@ def test_an_existing_file_can_be_overwritten(call: Call, kept: Path, tmp_path: P
 def test_no_folder_of_another_command_is_used(call: Call, kept: Path, tmp_path: Path, words: list[str]) -> None:
     before = sorted(kept.rglob("*"))
     made = {"run": EXPERIMENT, "tune": "", "layers": "", "index": INDEX}
-    own = made[words[1]] if words[0] in ("experiment", "data") else RUN
+    own = {"experiment": made, "data": made, "bridge": {"fit": ""}}.get(words[0], {}).get(words[1], RUN)
 
     for folder, file in (("run", RUN), ("experiment", EXPERIMENT), ("index", INDEX)):
         within = call(*typed(words, kept / folder / "below" / "new", kept))
