@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
+from math import isfinite
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -146,7 +149,8 @@ async def _replied(
         return replace(said, measured=measured(message, said.text, store))
     text, thoughts, *notes = map(without_secrets, (said.text, said.thoughts, *said.notes))  # its server knows the key
     log_probabilities = measured(message, text, store) if text == said.text else None  # its tokens would spell it
-    return replace(said, text=text, thoughts=thoughts, notes=tuple(notes), measured=log_probabilities)
+    stats = {**said.stats, **mean_nll(message, text)}
+    return replace(said, text=text, thoughts=thoughts, notes=tuple(notes), measured=log_probabilities, stats=stats)
 
 
 class Growing(BaseCallbackHandler, _StreamingCallbackHandler[Any]):
@@ -200,6 +204,21 @@ def _sent(
 def is_hooked(model: BaseChatModel) -> bool:
     """Return whether heard messages reach the model as messages and not only as text."""
     return isinstance(model, HookedChatModel) or (isinstance(model, ScriptedChatModel) and model.hooked)
+
+
+def mean_nll(reply: AIMessage, text: str) -> dict[str, float]:
+    """Return the statistic `mean_nll` of a hosted model's text, without the tokens before it, such as its thoughts.
+
+    It is {} if the model returned no log-probabilities of its tokens.
+    """
+    logprobs: Any = reply.response_metadata.get("logprobs")  # Any: as a server wrote it
+    try:
+        tokens = [(str(token["token"]), -float(token["logprob"])) for token in logprobs["content"]]
+    except (KeyError, TypeError, ValueError):
+        return {}
+    at, ends = "".join(token for token, _ in tokens).rfind(text), accumulate(len(token) for token, _ in tokens)
+    nats = [nll for (_, nll), end in zip(tokens, ends, strict=True) if end > at]
+    return {"mean_nll": round(fmean(nats), 4)} if nats and isfinite(sum(nats)) else {}
 
 
 def measured(reply: AIMessage, text: str, store: PayloadStore | None) -> PayloadRef | None:

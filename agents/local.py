@@ -314,9 +314,10 @@ def summary(payload: Payload, temperature: float) -> dict[str, float]:
     """Return summary statistics for the state and the transcript: plain floats, most of them rounded to four digits."""
     from sottovoce.channels import shared_vocabulary  # late: it imports torch
 
-    entropy = payload.tensors["entropy"]
+    entropy, logprob = payload.tensors["entropy"], payload.tensors["logprob"]
     return {
         "temperature": float(temperature),
+        **({"mean_nll": round(-float(logprob.mean()), 4)} if len(logprob) else {}),
         "mean_entropy": round(float(entropy.mean()), 4) if len(entropy) else 0.0,
         "max_entropy": round(float(entropy.max()), 4) if len(entropy) else 0.0,
         "repeated": round(repeated(payload.ids), 4),

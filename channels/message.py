@@ -96,7 +96,8 @@ class Message:
     evidence: tuple[Mapping[str, JSONValue], ...] = ()
     """The passages that a search found, best first, each with its title and the ways it was found (`Origin`)."""
     stats: Mapping[str, float] = field(default_factory=dict)
-    """Summary statistics: tokens in (and reused) and out, mean entropy (nats), temperature, signs of degeneration."""
+    """Summary statistics: tokens in (and reused) and out, mean entropy and mean negative log-likelihood of the tokens
+    (nats), temperature, signs of degeneration."""
     thoughts: str = ""
     """The thoughts before the reply, of a model that thinks; nobody hears them or reads answers from them."""
     thoughts_payload: PayloadRef | None = None

@@ -134,6 +134,19 @@ def test_a_watched_model_is_asked_for_log_probabilities(watch: list[str], asked:
     assert (model.logprobs, model.top_logprobs) == asked
 
 
+def test_the_likelihood_of_a_reply_is_that_of_its_text_without_the_thoughts_before_it() -> None:
+    def reply(*tokens: tuple[str, Any]) -> AIMessage:
+        content = [{"token": token, "logprob": logprob} for token, logprob in tokens]
+        return AIMessage("It is 22.", response_metadata={"logprobs": {"content": content}})
+
+    said = (("It", -1.0), (" is", -0.5), (" 22.", -0.3))
+    assert chat_model.mean_nll(reply(("<think>so</think>", -9.0), *said), "It is 22.") == {"mean_nll": 0.6}
+    for none in (AIMessage("22"), reply(("22", None)), reply(("22", "NaN")), reply(("22", float("-inf"))), reply()):
+        assert chat_model.mean_nll(none, "22") == {}
+    none = AIMessage("22", response_metadata={"logprobs": ["22"]})
+    assert chat_model.mean_nll(none, "22") == {}
+
+
 def test_a_model_that_takes_no_longest_reply_is_made_without(monkeypatch: pytest.MonkeyPatch) -> None:
     provide(monkeypatch, "langchain_xai", ChatXAI=Plain)
     assert isinstance(hosted("hosted:xai:grok", max_tokens=7), Plain)
