@@ -198,8 +198,9 @@ class Summary:
     failed: int
     lost: int
     """Failed discussions that are left out of verdicts: neither scheme nor protocol can be the cause."""
-    tokens_in: float | None
+    calls: float | None
     """None, here and below, if all discussions failed."""
+    tokens_in: float | None
     tokens_reused: float | None
     tokens_out: float | None
     flops: float | None
@@ -279,7 +280,8 @@ def _couples(runs: Collection[str], against: Against) -> Iterable[tuple[str, str
 def summary(name: str, results: Results) -> Summary:
     """Return a run's accuracy, costs and measures."""
     ended = [result for result in results if not result.failed]
-    means, clusters = ("tokens_in", "tokens_reused", "tokens_out", "flops", "seconds"), results.clusters
+    clusters = results.clusters
+    means = ("calls", "tokens_in", "tokens_reused", "tokens_out", "flops", "seconds")
     return Summary(
         run=name,
         questions=len({*clusters.values()}),

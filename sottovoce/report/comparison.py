@@ -99,7 +99,7 @@ def _gathered(name: str, content: Gathered) -> Mapping[str, Run]:
 
 
 RUNS = (
-    "run | questions | discussions | accuracy | 95 % | abstained | failed | tokens read | tokens reused | "
+    "run | questions | discussions | accuracy | 95 % | abstained | failed | calls | tokens read | tokens reused | "
     "tokens written | FLOPs | seconds, in parallel"
 )
 WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
@@ -128,9 +128,10 @@ def waiting(runs: Mapping[str, Run]) -> list[str]:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Return tables of runs, of worlds' measures and of pairs; tokens, FLOPs and seconds are means per discussion.
+    """Return tables of runs, of worlds' measures and of pairs.
 
-    Seconds are measured from a discussion's start to its end, while others (32 by default) run in parallel.
+    Calls, tokens, FLOPs and seconds are means per discussion. Seconds are measured from a discussion's start to its
+    end, while others (32 by default) run in parallel.
     """
     failed = any(run.failed for run in comparison.runs)
     listed = [table(WITH_FAILURES if failed else RUNS, (_run(run, failed=failed) for run in comparison.runs))]
@@ -151,7 +152,8 @@ def _run(run: Summary, *, failed: bool) -> list[str]:
     shares = [*share_cells(run.accuracy), *(share_cells(run.failed_wrong) if failed else [])]
     counts = [str(run.questions), str(run.discussions), *shares, str(run.abstained), str(run.failed)]
     tokens = [_number(number, ",.0f") for number in (run.tokens_in, run.tokens_reused, run.tokens_out)]
-    return [_name(run.run), *counts, *tokens, _number(run.flops, ".2e"), _number(run.seconds, ".2f")]
+    costs = [_number(run.calls, ".4g"), *tokens]
+    return [_name(run.run), *counts, *costs, _number(run.flops, ".2e"), _number(run.seconds, ".2f")]
 
 
 def _pair(pair: Pair) -> list[str]:

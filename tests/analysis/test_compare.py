@@ -289,20 +289,20 @@ def test_what_cannot_be_compared_is_refused(runs: dict[str, list[Result]], again
 
 
 def test_tables_and_verdicts_are_markdown() -> None:
-    left, right = run([1, 0, 0, 1] * 50, tokens_in=1234, flops=1.5e12), run([1, 0, 1, 0] * 50, seconds=0.25)
+    left, right = run([1, 0, 0, 1] * 50, calls=4, tokens_in=1234, flops=1.5e12), run([1, 0, 1, 0] * 50, seconds=0.25)
     lines = markdown(
         *compared(compare({"nl": left, "a|b": [*right, Result("late", failed=True, flops=1.0)]})).parts
     ).splitlines()
     head = "| run | questions | discussions | accuracy | 95 % | failed as wrong | 95 % | abstained | failed | "
     half = "50.0% | 43.1% to 56.9%"
-    head += "tokens read | tokens reused | tokens written |"
+    head += "calls | tokens read | tokens reused | tokens written |"
     assert lines[:6] == [
         "Runs lost different shares of their discussions to failures: `nl` 0 of 200, `a|b` 1 of 201.",
         "",
         f"{head} FLOPs | seconds, in parallel |",
-        "|" + "|".join(["---"] * 14) + "|",
-        f"| `nl` | 200 | 200 | {half} | {half} | 0 | 0 | 1,234 | 0 | 0 | 1.50e+12 | 0.00 |",
-        f"| `a\\|b` | 201 | 201 | {half} | {half} | 0 | 1 | 0 | 0 | 0 |  | 0.25 |",
+        "|" + "|".join(["---"] * 15) + "|",
+        f"| `nl` | 200 | 200 | {half} | {half} | 0 | 0 | 4 | 1,234 | 0 | 0 | 1.50e+12 | 0.00 |",
+        f"| `a\\|b` | 201 | 201 | {half} | {half} | 0 | 1 | 0 | 0 | 0 | 0 |  | 0.25 |",
     ]
     assert lines[9].startswith("| `a\\|b` | `nl` | 200 | +0.0 | -9.9 to 9.9 | 1.000 | 1.000 |")
     assert lines[11:] == [
