@@ -1,8 +1,9 @@
 """Debate (Du et al. 2023; with CIPHER, arXiv 2310.06272, and SDE, arXiv 2506.19209).
 
 All agents first answer alone. In every further round each agent hears the others' answers of the
-previous round and answers again. There is no early stop: after the last round a rule decides, by
-majority, by the lowest temperature or by the average. Agents hear nothing of their own round, so they run in parallel.
+previous round and answers again. After the last round a rule decides, by majority, by the lowest temperature or by the
+average. Agents hear nothing of their own round, so they run in parallel. Settings add what later papers do: see
+`debate_rules`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
 from sottovoce.core.bounds import Agents, Rounds
 from sottovoce.core.errors import UsageError
+from sottovoce.core.event_loop import off_loop
+from sottovoce.graphs import debate_rules as rules
 from sottovoce.graphs.scheme import Graph, GraphInputs, Scheme, State
-from sottovoce.nodes.decide import decided, last_votes, majority
+from sottovoce.nodes.decide import decided, majority, viewpoints
 from sottovoce.nodes.hearing import others_of
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.settings import Model
@@ -28,15 +31,25 @@ from sottovoce.prompts import kinds
 if TYPE_CHECKING:
     from sottovoce.nodes.agent import Agent
     from sottovoce.nodes.context import RunContext
+    from sottovoce.nodes.prompt_builder import PromptBuilder
 
-FinalRule = Literal["majority", "lowest_temperature", "average"]
+FinalRule = Literal[
+    "majority", "lowest_temperature", "average", "plurality", "approval", "ranked", "cumulative", "judge"
+]
 Role = Literal["debater", "expert", "dummy"]
+CENTER = "center"
+"""The rule of a star, unless another one is set: the answer of the first agent, which hears all."""
+DAR = "paper/dar"
+"""The prompt pack whose set-up shows certainty and majority."""
 
 
 class Debate(Controlled, Voting):
     """Agents answer, read each other, answer again (Du, 2023)."""
 
-    acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "summarise")
+    acts: ClassVar[tuple[str, ...]] = (
+        *("answer", "revise", "summarise"),
+        *("write_personas", "moderate", "vote", "judge"),
+    )
 
     model: Model = Field(default=["bundled"])
     agents: Agents = Field(default=2, ge=1, description="Number of agents.")
@@ -61,23 +74,95 @@ class Debate(Controlled, Voting):
         description="Role of an agent: debater, expert (states the question's solution; samples of arithmetic have it) "
         "or dummy (states that of another question). One for all agents, or one each. If not set: debater.",
     )
+    hears: rules.Hears = Field(
+        default="all",
+        description="Whom agents hear: all others, ring (their two neighbours) or star (the first agent hears all, the "
+        "others hear only it; its answer decides).",
+    )
+    retain: rules.Retain = Field(
+        default="all",
+        description="Messages of a round that are heard: all, certain (with the most probable tokens), agreeing or "
+        "differing (with the majority answer), or diverse (chosen by a moderator).",
+    )
+    retain_share: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Share of the messages that --retain certain keeps, below 1, or their number. If not set: 0.5.",
+    )
+    stop: rules.Stop = Field(
+        default="never",
+        description="End after a round in which this many agents give one answer: majority (more than half), "
+        "two_thirds or all; or never before the last round.",
+    )
+    persona: Literal["none", "written"] = Field(
+        default="none",
+        description="Roles of agents: none (but those of --system), or written by one request before the first round.",
+    )
+    show_certainty: bool | None = Field(
+        default=None,
+        description="Show the mean negative log-likelihood of its tokens behind each message. "
+        "If not set: only with the prompts paper/dar.",
+    )
+    show_majority: bool | None = Field(
+        default=None,
+        description="Show the majority answer of the last round before the question. "
+        "If not set: only with the prompts paper/dar.",
+    )
     rule: FinalRule | None = Field(
         default=None,
-        description="Decision rule: majority, lowest_temperature (the answer of that agent) or average (no answer; "
-        "the share of right ones is the score). If not set: the protocol's.",
+        description="Decision rule: majority, lowest_temperature (the answer of that agent), average (no answer; the "
+        "share of right ones is the score), votes at the end (plurality, approval, ranked, cumulative) or judge. "
+        "If not set: the protocol's.",
     )
     last_round: Literal["all", "deciding"] = Field(
         default="all",
         description="Agents that speak in the last round: all, or deciding (only the one with the lowest temperature).",
     )
 
+    def others(self) -> list[str]:
+        """Return the moderator that chooses messages, and the judge."""
+        chooses, decides = self.retain == "diverse", self.rule == rules.JUDGE
+        return [rules.MODERATOR] * chooses + [rules.JUDGE] * decides
+
+    def edges(self) -> list[tuple[str, str]]:
+        """Return the pairs (speaker, hearer). Moderator and judge hear all agents."""
+        order = {name: place for place, name in enumerate(self.speakers())}
+        return [
+            (speaker, hearer)
+            for speaker, hearer in super().edges()
+            if hearer not in order or rules.is_heard(order[speaker], order[hearer], self.agents, self.hears)
+        ]
+
     def topology(self) -> tuple[str, ...]:
-        """Return the number of agents, and whether there is a shared summary: each has a node."""
-        return *super().topology(), f"{'a' if self.summarise == 'shared' else 'no'} shared summary"
+        """Return the number of agents, and the acts between rounds, before and after them: each has a node."""
+        between = {"shared": "a shared summary"}.get(self.summarise, "no shared summary")
+        return (
+            *super().topology(),
+            "a moderator" if self.retain == "diverse" else between,
+            "written roles" if self.persona == "written" else "no written roles",
+            "a judge" if self.rule == rules.JUDGE else f"{'' if self.rule in rules.VOTES else 'no '}votes at the end",
+        )
 
     def roles(self) -> dict[str, Role]:
         """Return the role of each agent."""
-        return dict(zip(self.speakers(), self.per_agent("role") or ["debater"] * self.agents, strict=True))
+        return dict(zip(self.speakers(), self.per_agent("role") or ["debater"] * self.agents, strict=False))
+
+    def shows(self, component: Literal["certainty", "majority"]) -> bool:
+        """Return True if prompts show the certainty of messages, or the last majority."""
+        shown: bool | None = getattr(self, f"show_{component}")
+        return self.prompts == DAR if shown is None else shown
+
+    @property
+    def reads_certainty(self) -> bool:
+        """True if messages are chosen by their certainty, or it is shown."""
+        return self.retain == "certain" or self.shows("certainty")
+
+    @property
+    def reads_rounds(self) -> bool:
+        """True if the answers of every round are read, not only those of the last one."""
+        by_votes = self.stop != "never" or self.retain not in ("all", "certain") or self.shows("majority")
+        return by_votes or self.escalate == "disagreement"
 
     def needs(self) -> dict[str, str]:
         """Return the solution for experts and the decoys for dummies (CIPHER's bounds) or for the control."""
@@ -88,15 +173,34 @@ class Debate(Controlled, Voting):
     @model_validator(mode="after")
     def _fits(self) -> Debate:
         self.per_agent("role")
-        if self.last_round == "deciding" and self.rule in ("majority", "average"):
+        if self.last_round == "deciding" and self.rule not in (None, "lowest_temperature"):
             raise UsageError(
                 f"the rule {self.rule!r} reads all agents, but with last_round 'deciding' only one of them speaks; "
                 "use `rule='lowest_temperature'` or `last_round='all'`"
             )
-        if self.summarise != "none" and (self.shape == "fresh" or self.order is not None):
+        chosen = self.hears != "all" or self.retain != "all" or self.shows("certainty") or self.shows("majority")
+        if self.summarise != "none" and (self.shape == "fresh" or self.order is not None or chosen):
             raise UsageError(
-                "summaries replace the others' answers in a chat; "
-                "use `summarise=` with `shape='history'` and without `order=`"
+                "summaries replace the others' answers in a chat; use `summarise=` with `shape='history'` and without "
+                "`order=`, `hears=`, `retain=`, `show_certainty=` and `show_majority=`"
+            )
+        if self.retain != "all" and self.agents < 3:
+            raise UsageError(
+                f"retain is {self.retain!r}, but each of {self.agents} agents hears at most one other, and nothing is "
+                "left out; use `agents=3` or more"
+            )
+        if self.retain_share is not None and self.retain != "certain":
+            raise UsageError(f"retain_share is {self.retain_share:g}; use it with `retain='certain'`")
+        prescribed = [name for name, role in self.roles().items() if role != "debater" or name in self.human]
+        if self.reads_certainty and prescribed:
+            raise UsageError(
+                f"the certainty of messages is read, but those of {prescribed[0]} have none, since no model writes "
+                "them; leave out `retain='certain'` and `show_certainty=True`"
+            )
+        if self.hears == "star" and self.rule is None and self.roles()[self.speakers()[0]] != "debater":
+            raise UsageError(
+                "the first agent of a star decides, but its messages are prescribed; give the role to another agent, "
+                "or set a rule, such as `rule='majority'`"
             )
         if self.agents == 1 and self.summarise != "none":
             raise UsageError("a debate of one agent has no answers to summarize; use `agents=2` or more")
@@ -126,18 +230,17 @@ async def take_turn(run: RunContext[Debate], state: Discussion, agent: Agent) ->
         texts = [state["solution"]] if role == "expert" else state["decoys"]  # `setup` checked that they exist
         text = random.Random(run.seed(state, agent.name, role)).choice(texts)
         return {"board": [run.message(state, agent.name, "revise" if round else "answer", text, source=role)]}
-    is_read = _is_read(run, agent.name, round)
+    builder, is_read = rules.builder_of(run, state, agent), _is_read(run, agent.name, round)
     if not round:
-        builder, several = agent.prompt_builder(state), run.settings.rounds > 1
-        first = Ask("answer", builder.first_turns() if several else builder.independent())
-        if builder.knows_a_part and several:  # facts, and the answer in a later round
+        first = Ask("answer", builder.first_turns() if run.settings.rounds > 1 else builder.independent())
+        if rules.shares_facts(run, state, agent.name):  # and answers in a later round
             return {"board": await say(run, state, agent, first)}
         return {"board": await say_answer(run, state, agent, first, is_read=is_read)}
     summary: list[Message] = []
     if run.settings.summarise == "each":
-        before = rounds_of(state, run.answers)[round - 1]
-        summary = await summary_of(run, state, agent, others_of(run, state, before, agent))
-    ask = Ask("revise", _later_turns(run, state, agent, summary))
+        before, senders = rounds_of(state, run.answers)[round - 1], rules.senders(run, state, round - 1, agent.name)
+        summary = await summary_of(run, state, agent, others_of(run, state, before, agent, senders))
+    ask = Ask("revise", await off_loop(_later_turns, run, state, agent, builder, summary))
     return {"board": [*summary, *await say_answer(run, state, agent, ask, is_read=is_read)]}
 
 
@@ -158,7 +261,9 @@ async def summary_of(
 
 
 def deciding_agents(run: RunContext[Debate]) -> list[str]:
-    """Return the debaters with the lowest temperature. The first of them decides (CIPHER)."""
+    """Return the debaters with the lowest temperature, or the first agent of a star. The first one decides (CIPHER)."""
+    if rule_of(run) == CENTER:
+        return run.settings.speakers()[:1]
     debaters = [name for name, role in run.settings.roles().items() if role == "debater"]
     found = {name: run.agent(name).temperature for name in debaters or run.settings.speakers()}
     temperatures = {name: float("inf") if each is None else each for name, each in found.items()}
@@ -174,58 +279,72 @@ def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
 
 def _is_read(run: RunContext[Debate], agent: str, round: int) -> bool:
     """Return True if the rule reads an agent's answer of this round, or hearers choose by the round's votes."""
-    if run.settings.escalate == "disagreement":
+    if run.settings.reads_rounds:
         return True
     last = round == run.settings.rounds - 1
-    return last and (rule_of(run) != "lowest_temperature" or agent == deciding_agents(run)[0])
+    return last and (rule_of(run) not in ("lowest_temperature", CENTER) or agent == deciding_agents(run)[0])
 
 
-def _later_turns(run: RunContext[Debate], state: Discussion, agent: Agent, summary: list[Message]) -> tuple[Turn, ...]:
+def _later_turns(
+    run: RunContext[Debate], state: Discussion, agent: Agent, builder: PromptBuilder, summary: list[Message]
+) -> tuple[Turn, ...]:
     """Return the prompt of a revision: the agent's answers and the others' messages, by the settings."""
-    settings, builder = run.settings, agent.prompt_builder(state)
+    settings = run.settings
     rounds = rounds_of(state, run.answers)[:-1]
     own = [spoken[agent.name] for spoken in rounds]
     if settings.summarise != "none":  # an agent reads its own summaries in the round after
         by = SUMMARISER if settings.summarise == "shared" else agent.name
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
         return builder.history_of_summaries(own, [*summaries, *summary])
-    others = [others_of(run, state, spoken, agent) for spoken in rounds]
+    others = [
+        others_of(run, state, spoken, agent, rules.senders(run, state, round, agent.name))
+        for round, spoken in enumerate(rounds)
+    ]
+    remarks = {round: rules.remark_on(run, state, round, builder.prompts) for round in range(len(rounds))}
     # After a round that shared facts, the history lists them, whatever the shape.
     if settings.shape == "fresh" and not (len(rounds) == 1 and builder.lists_facts(settings.order)):
-        return builder.fresh(own[-1], others[-1], settings.order)
-    return builder.history(own, others, settings.order)
+        turns = builder.fresh(own[-1], others[-1], settings.order, remarks[len(rounds) - 1])
+    else:
+        turns = builder.history(own, others, settings.order, remarks)
+    return rules.with_certainty(turns, builder.prompts) if settings.shows("certainty") else turns
 
 
 def rule_of(run: RunContext[Debate]) -> str:
-    """Return the rule in the settings, else the rule of the only agent of the last round, else the protocol's."""
+    """Return the rule in the settings, else that of a star or of one agent in the last round, or the protocol's."""
     if run.settings.rule is not None:
         return run.settings.rule
+    if run.settings.hears == "star":
+        return CENTER
     return "lowest_temperature" if run.settings.last_round == "deciding" else run.final_rule()
 
 
 def by_rule(run: RunContext[Debate], state: Discussion) -> Decision:
     """Decide by the rule; the messages of experts and dummies are shown but do not count."""
-    votes, roles, rule = last_votes(run, state), run.settings.roles(), rule_of(run)
-    debaters = [vote for vote in votes if roles[vote["agent"]] == "debater"] or votes
-    if rule == "lowest_temperature":
-        decision = by_agent(debaters, deciding_agents(run), state)
+    votes, rule, last = rules.votes_in(run, state, state["round"]), rule_of(run), state["round"] + 1
+    debaters = rules.of_debaters(run, votes)
+    if rule in ("lowest_temperature", CENTER):
+        decision = by_agent(debaters, deciding_agents(run), state, rule)
+    elif rule in (*rules.VOTES, rules.JUDGE):
+        decision = rules.by_votes(run, state, debaters, rule)
     else:
         decision = average(debaters, state) if rule == "average" else majority(debaters, state)
+    if last < run.settings.rounds:
+        decision["why"] += f"; ended early, after round {last} of {run.settings.rounds}"
     read = {vote["agent"]: vote for vote in decision["votes"]}
     # The messages of experts and dummies are prescribed: their votes are shown but do not count.
     shown: list[Vote] = [read.get(vote["agent"], {**vote, "counts": False}) for vote in votes]
     return {**decision, "votes": shown}
 
 
-def by_agent(votes: list[Vote], agents: list[str], state: Discussion) -> Decision:
-    """Decide by the answer of the first agent with the lowest temperature (CIPHER)."""
+def by_agent(votes: list[Vote], agents: list[str], state: Discussion, rule: str) -> Decision:
+    """Decide by the answer of the first agent with the lowest temperature (CIPHER), or at the center of a star."""
     agent = agents[0]
     shown: list[Vote] = [{**vote, "counts": vote["agent"] == agent} for vote in votes]
     answer = next((vote["answer"] for vote in shown if vote["counts"]), None)
     best = "has" if len(agents) == 1 else "is the first with"
-    why = f"{agent} {best} the lowest temperature"
+    why = f"{agent} hears all agents" if rule == CENTER else f"{agent} {best} the lowest temperature"
     why += "" if answer is not None else ", and its answer could not be read"
-    return decided("lowest_temperature", why, [], shown, state, (answer,))
+    return decided(rule, why, [], shown, state, (answer,))
 
 
 def average(votes: list[Vote], state: Discussion) -> Decision:
@@ -240,18 +359,11 @@ def average(votes: list[Vote], state: Discussion) -> Decision:
 # The graph
 
 
-LAST_OR_NOT = {"next_round": "rounds left", "summarise": "rounds left", "decide": "last round"}
-"""The reason for each edge, as drawings show it."""
-
-
-def another_round(state: State) -> Literal["next_round", "decide"]:
-    """Continue until all rounds are over; the independent first answers are one of them."""
-    return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "decide"
-
-
-def summary_or_end(state: State) -> Literal["summarise", "decide"]:
-    """Summarize each round except the last."""
-    return "summarise" if another_round(state) == "next_round" else "decide"
+def is_over(state: State) -> bool:
+    """Return True after the last round, or after one in which enough agents agree."""
+    settings = state["settings"]
+    agreed = rules.is_agreed(state["votes"], state, settings.get("stop", "never"))  # older runs have no such setting
+    return agreed or state["round"] + 1 >= settings["rounds"]
 
 
 def create_debate(settings: Debate | None = None, **inputs: Unpack[GraphInputs]) -> Graph:
@@ -262,20 +374,55 @@ def create_debate(settings: Debate | None = None, **inputs: Unpack[GraphInputs])
         inputs: `models`, `store` and `watch`, see `GraphInputs`.
     """
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
-    from sottovoce.nodes.setup import close_round
 
     settings = Debate.parse(settings)
     frame = Frame(SCHEME, settings, **inputs, rule=by_rule)
-    for agent in settings.speakers():
-        frame.graph.add_edge("next_round", agent)
+    speakers = settings.speakers()
+    between = "moderate" if settings.retain == "diverse" else "next_round"
+    between = "summarise" if settings.summarise == "shared" else between
+    voters = {f"vote_{agent}": agent for agent in speakers if settings.rule in rules.VOTES}
+    ends = [*voters] or [rules.JUDGE if settings.rule == rules.JUDGE else "decide"]
+
+    def after_round(state: State) -> str | list[str]:
+        """Continue until the debate is over; then ask for votes or the judge only if there are several answers."""
+        if not is_over(state):
+            return between
+        return ends if len(viewpoints(state["votes"], state)) > 1 else "decide"
+
+    over = "last round" if settings.stop == "never" else "agreed, or last round"
+    decides = over if ends == ["decide"] else "one answer"
+    labels = {between: "rounds left", rules.JUDGE: "several answers", "decide": decides}
+    if settings.persona == "written":
+        frame.graph.add_edge("next_round", "write_personas")
+        write, name = rules.write_personas, rules.WRITER
+        frame.act("write_personas", write, agent=name, role=name, to=lambda state: speakers, ends=speakers)
+    for agent in speakers:
+        if settings.persona == "none":
+            frame.graph.add_edge("next_round", agent)
         frame.act(agent, take_turn, role="debater", to="close_round")
+    follow = list(dict.fromkeys([between, *ends, "decide"]))
+    frame.join("close_round", frame.step(rules.count), to=after_round, ends=follow, labels=labels)
     if settings.summarise == "shared":
-        frame.join("close_round", close_round, to=summary_or_end, labels=LAST_OR_NOT)
         frame.act("summarise", summarise, agent=SUMMARISER, role="summariser", to="next_round")
-    else:
-        frame.join("close_round", close_round, to=another_round, labels=LAST_OR_NOT)
+    if settings.retain == "diverse":
+        frame.act("moderate", rules.moderate, agent=rules.MODERATOR, role="moderator", to="next_round")
+    if settings.rule == rules.JUDGE:
+        frame.act(rules.JUDGE, rules.judge, role="judge", to="decide")
+    for name, agent in voters.items():
+        frame.act(name, rules.cast_vote, agent=agent, role="debater", to="decide", watched=False)
     return frame.graph
 
 
-SCHEME = Scheme("debate", Debate, create_debate, headings={"summarise": "Summaries, round {round}"})
+SCHEME = Scheme(
+    "debate",
+    Debate,
+    create_debate,
+    headings={
+        "summarise": "Summaries, round {round}",
+        "write_personas": "Written roles",
+        "moderate": "Messages kept of round {round}",
+        "vote": "Votes after round {round}",
+        "judge": "The judge's choice after round {round}",
+    },
+)
 make_graph = SCHEME.make_graph

@@ -50,7 +50,8 @@ from sottovoce.prompts.render import Prompts
 
 T = TypeVar("T")
 MOST_PROBABLE = 10
-"""Top tokens of each position that a watched hosted model returns: monitors measure ten (arXiv 2502.05986)."""
+"""Top tokens of each position that a hosted model returns if monitors or agents read its certainty: monitors measure
+ten (arXiv 2502.05986)."""
 LOADED = "loaded"
 MAX_CONTEXTS = 16  # in memory; a run that returns to older settings builds its context again
 Models = BaseChatModel | Mapping[str, BaseChatModel] | None
@@ -280,7 +281,7 @@ def made_from(settings: Settings, agent: str, store: Unimported = None) -> BaseC
     of = partial(settings.of, agent=agent)
     model = str(of("model"))
     if is_hosted(model):
-        top = MOST_PROBABLE if settings.watch else None
+        top = MOST_PROBABLE if settings.watch or settings.reads_certainty else None
         made = hosted(model, agent, settings.max_tokens, top, settings.timeout)
         return check_switch(made, settings.thinking, model)
     return HookedChatModel(

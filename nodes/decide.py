@@ -79,12 +79,15 @@ def viewpoints(votes: Iterable[Vote], question: Mapping[str, Unimported]) -> lis
     return sorted(distinct, key=lambda viewpoint: -len(viewpoint.votes))
 
 
-def leading(viewpoints: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpoint]:
-    """Return the viewpoints with the most votes (or weight). Several are a tie, which the first of them wins.
+def leading(
+    viewpoints: Sequence[Viewpoint], *, weighed: bool = False, points: Mapping[str, float] | None = None
+) -> list[Viewpoint]:
+    """Return the viewpoints with the most votes (or weight, or points). Several are a tie, which the first wins.
 
     They are in agents' order, or from the lowest entropy to the highest if all are known.
     """
-    support = {viewpoint.answer: viewpoint.weight if weighed else len(viewpoint.votes) for viewpoint in viewpoints}
+    votes = {viewpoint.answer: viewpoint.weight if weighed else len(viewpoint.votes) for viewpoint in viewpoints}
+    support = votes if points is None else points
     most = max(support.values(), default=0)
     best = [viewpoint for viewpoint in viewpoints if support[viewpoint.answer] == most]
     known = all(viewpoint.entropy is not None for viewpoint in best)

@@ -30,9 +30,16 @@ DOT, REPEATED = " .", 64
 """The text that filler repeats, and the number of repetitions used to measure its tokens."""
 
 
-def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Message], agent: Agent) -> list[Message]:
-    """Return the messages of a round that an agent hears, one of each other agent, by the setting `control`."""
-    others = [spoken[other] for other in run.settings.speakers() if other != agent.name]
+def others_of(
+    run: RunContext[Any],
+    state: Discussion,
+    spoken: Mapping[str, Message],
+    agent: Agent,
+    senders: Sequence[str] | None = None,
+) -> list[Message]:
+    """Return the messages of a round that an agent hears, by the setting `control`: of `senders`, or all others."""
+    speakers = run.settings.speakers() if senders is None else senders
+    others = [spoken[other] for other in speakers if other != agent.name]
     match run.settings.control:
         case "own":
             return [spoken[agent.name] for _ in others]

@@ -127,7 +127,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }
 BY_NAME = (
     *("layer_from", "layer_to", "merge", "layer_alpha", "positions", "place", "realign", "partial_at"),
-    *("redraw_temperature", "note", "rounds_back", "cap_per", *COMPONENTS),
+    *("redraw_temperature", "note", "rounds_back", "cap_per", *COMPONENTS, "show_certainty", "show_majority"),
 )
 """Settings that papers vary and few people set: files have them, and `--option NAME=VALUE`."""
 OWN = "The scheme"

@@ -7,9 +7,10 @@ answers of the others, and the agent's own. Experiments on positional bias (CIPH
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
@@ -127,12 +128,17 @@ class PromptBuilder:
         return "chain_of_thought" in self.components
 
     def history(
-        self, own: Sequence[Message], others: Sequence[Sequence[Message]], order: Order | None = None
+        self,
+        own: Sequence[Message],
+        others: Sequence[Sequence[Message]],
+        order: Order | None = None,
+        remarks: Mapping[int, Sequence[Part]] = MappingProxyType({}),
     ) -> tuple[Turn, ...]:
         """Return the chat so far. `own[r]` and `others[r]` are the answers of round r, from 0 to the last.
 
-        `order` restates the agent's own last answer next to the others' answers. After a first round that shared facts,
-        the chat begins with one prompt instead: see `after_sharing`.
+        `remarks[r]` stands before the question that follows them. `order` restates the agent's own last answer next to
+        the others' answers. After a first round that shared facts, the chat begins with one prompt instead: see
+        `after_sharing`.
         """
         turns = [*self.first_turns()]
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
@@ -146,7 +152,7 @@ class PromptBuilder:
                 continue
             restated = order if last else None
             slots = self._blocks(heard, said if restated else None, restated, latest=last)
-            turns.append(self.user("debate/revise", **slots))
+            turns.append(self.user("debate/revise", remark=remarks.get(r, ()), **slots))
         return tuple(turns)
 
     def lists_facts(self, order: Order | None) -> bool:
@@ -171,10 +177,12 @@ class PromptBuilder:
             turns.append(self.user("debate/revise_from_summary", summary=MessageRef(summary, latest=last)))
         return tuple(turns)
 
-    def fresh(self, own: Message, others: Sequence[Message], order: Order | None = None) -> tuple[Turn, ...]:
+    def fresh(
+        self, own: Message, others: Sequence[Message], order: Order | None = None, remark: Sequence[Part] = ()
+    ) -> tuple[Turn, ...]:
         """Return one prompt: the question's context, and the last round's answers, the agent's own last (or first)."""
         heard = self.prompts.render("debate/revise", **self._blocks(others, own, order or "others_first", latest=True))
-        return (*self.system_turn(), Turn("user", self.full_turn(discussion=heard)))
+        return (*self.system_turn(), Turn("user", self.full_turn(discussion=blocks(heard, remark))))
 
     def summarise(self, others: Sequence[Message]) -> tuple[Turn, ...]:
         """Return the question, and the answers to summarize."""
@@ -190,10 +198,10 @@ class PromptBuilder:
             "own_first": order == "own_first",
         }
 
-    def user(self, prompt: str, form: str | None = None, **slots: object) -> Turn:
+    def user(self, prompt: str, form: str | None = None, *, remark: Sequence[Part] = (), **slots: object) -> Turn:
         """Return a later turn of a chat: a prompt, then the question again and the request for the answer's form."""
         asked = self._question_again if form is None else self.question_of(form, again=True)
-        return Turn("user", blocks(self.prompts.render(prompt, **slots), asked))
+        return Turn("user", blocks(self.prompts.render(prompt, **slots), remark, asked))
 
     @cached_property
     def _question_again(self) -> tuple[Part, ...]:

@@ -244,6 +244,11 @@ class Settings(People, Watched, CipherOptions, StateOptions, ThoughtsOptions, Gr
             return []
         return [(speaker, hearer) for speaker in self.speakers() for hearer in self.names() if speaker != hearer]
 
+    @property
+    def reads_certainty(self) -> bool:
+        """True if the scheme reads how certain its agents' messages are, from the log-likelihood of their tokens."""
+        return False
+
     def approvable(self) -> list[str]:
         """Return the agents whose messages people can approve."""
         return self.names()

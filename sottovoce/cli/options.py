@@ -44,6 +44,8 @@ RARE = (*GROUPS, "Question", "Limits", "Output", "Trust")
 """Headings whose other options are left out of the short help of a command with settings."""
 BRIEF = 52
 """Characters of a brief help text that needs no shortening at a comma."""
+WIDEST = 52
+"""Characters of an option's values; a longer list is only in the description."""
 Model = TypeVar("Model", bound=BaseModel)
 Typed = dict[str, Any]  # Any: strings, tuples of strings and flags
 
@@ -91,7 +93,8 @@ class Option(click.Option):
         kind, choices, repeated = _kind(info), _choices(info), is_repeated(info)
         flag = info.annotation is bool and info.default is False
         plain = name.strip("_").replace("_", "-")  # fields named after a Python keyword end in _
-        word = "|".join(choices) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
+        word = "|".join(choices) if len("|".join(choices)) <= WIDEST else "NAME"
+        word = word or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
         values = " ".join(map(str, info.default if repeated else [info.default])) if info.default else ""
         default = f" (default: {'on' if info.default is True else values})" if values and not info.is_required() else ""
         super().__init__(

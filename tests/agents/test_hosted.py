@@ -127,9 +127,19 @@ def test_a_name_is_what_langchain_s_factory_takes(name: str) -> None:
     assert (model.model_name, model.max_tokens, model.temperature) == ("gpt-4o-mini", 7, None)
 
 
-@pytest.mark.parametrize(("watch", "asked"), [(["m.json"], (True, 10)), ([], (None, None))])
-def test_a_watched_model_is_asked_for_log_probabilities(watch: list[str], asked: tuple[bool, int]) -> None:
-    model = made_from(Debate(model=[MINI], watch=watch), "agent_1")
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        ({"watch": ["m.json"]}, (True, 10)),
+        ({"agents": 3, "retain": "certain"}, (True, 10)),
+        ({"prompts": "paper/dar"}, (True, 10)),
+        ({}, (None, None)),
+    ],
+)
+def test_a_model_whose_certainty_is_read_is_asked_for_log_probabilities(
+    settings: dict[str, Any], asked: tuple[bool, int]
+) -> None:
+    model = made_from(Debate(model=[MINI], **settings), "agent_1")
     assert isinstance(model, ChatOpenAI)
     assert (model.logprobs, model.top_logprobs) == asked
 

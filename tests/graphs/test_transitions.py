@@ -36,6 +36,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "debate_each": ("debate", {"agents": 2, "rounds": 2, "summarise": "each"}),
     "debate_shared": ("debate", {"agents": 2, "rounds": 2, "summarise": "shared"}),
     "debate_one_round": ("debate", {"agents": 2, "rounds": 1, "summarise": "shared"}),
+    "debate_votes": (
+        "debate",
+        {"agents": 3, "rounds": 2, "retain": "diverse", "rule": "ranked", "persona": "written", "stop": "all"},
+    ),
+    "debate_judge": ("debate", {"agents": 3, "rounds": 1, "hears": "star", "rule": "judge"}),
     "mad": ("mad", {"rounds": 2}),
     "mad_three": ("mad", {"agents": 3, "rounds": 1}),
     "reconcile": ("reconcile", {"rounds": 1}),
@@ -64,6 +69,12 @@ SIDES = {"affirmative": [SAYS.format(22)] * 2, "negative": [SAYS.format(21)] * 2
 JUDGE = ["22, 21.", '{"Reason": "It is.", "debate_answer": "22"}']
 SPLIT = {f"agent_{i}": [SAYS.format(22 if i % 2 else 21)] * 2 for i in range(1, 5)}
 SCRIPTS: dict[str, dict[str, list[str]]] = {
+    "debate_votes": {
+        "writer": ['{"agent_1_role": "an expert", "agent_1_description": "It adds."}', "None of them."],
+        **{f"agent_{i}": [SAYS.format(20 + i), SAYS.format(21 + i % 2), "1, 2"] for i in (1, 2, 3)},
+        "moderator": ["agent_2, agent_3"],
+    },
+    "debate_judge": {**{f"agent_{i}": [SAYS.format(21 + i % 2)] for i in (1, 2, 3)}, "judge": ["None.", "1"]},
     "mad": {**SIDES, "moderator": [OPEN, SETTLED]},
     "mad_three": {**SIDES, "moderator": ["Hm.", OPEN], "judge": JUDGE},
     "reconcile": {f"agent_{i}": [SURE.format(20 + i % 2, i / 4)] * 2 for i in range(1, 4)},
@@ -193,7 +204,7 @@ def test_every_scheme_is_a_case() -> None:
     assert set(FIRST) == set(NAMES)
 
 
-@pytest.mark.parametrize("case", some([*CASES, "rule"], *FIRST.values(), "rule"))
+@pytest.mark.parametrize("case", some([*CASES, "rule"], *FIRST.values(), "rule", "debate_votes"))
 async def test_a_discussion_that_stops_after_every_step_or_runs_async_is_the_same_and_its_state_is_plain(
     case: str,
 ) -> None:

@@ -56,6 +56,13 @@ SETUPS: dict[str, tuple[str, dict[str, Any], Any, dict[str, list[str]]]] = {
         {**NUMBER, "demonstrations": examples_of(EXAMPLES, "cipher.yaml:arithmetic")[:1]},
         {"": ["8 + 3 = 11.\nAnswer: 11"] * 4},
     ),
+    "debate by DAR": (
+        "debate",
+        {"rounds": 2, "agents": 3, "prompts": "paper/dar", "shape": "fresh", "retain": "diverse",
+         "show_certainty": False},  # which a scripted model does not know
+        NUMBER,
+        {"": ["8 + 3 = 11.\nAnswer: 11"] * 6, "moderator": ["agent_2"]},
+    ),
     "mad": ("mad", {}, NUMBER, {
         "affirmative": ["It is 14."] * 2, "negative": ["It is 11."] * 2,
         "moderator": [VERDICT % ("No", ""), VERDICT % ("Yes", "11")],

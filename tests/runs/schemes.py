@@ -12,6 +12,7 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import schemes
 from sottovoce.graphs.cmd import CMD
+from sottovoce.graphs.debate import Debate
 from sottovoce.graphs.govsim import GovSim
 from sottovoce.graphs.ia import IA
 from sottovoce.graphs.mad import MAD
@@ -70,6 +71,14 @@ JUDGED: tuple[Settings, Replies] = (
         "debater_3": [says(20), says(20)],
         "moderator": ["Hard to say.", rules(), rules()],  # asked again in the first round
         "judge": ["22, 21 or 20", rules(22)],
+    },
+)
+VOTED: tuple[Settings, Replies] = (
+    Debate(agents=4, rounds=2, hears="ring", retain="diverse", rule="ranked", persona="written", show_majority=True),
+    {
+        **{f"agent_{n}": [says(20 + n), says(21 + n % 3), "2, 1"] for n in (1, 2, 3, 4)},
+        "moderator": ["All of them.", "agent_1, agent_4"],  # asked again
+        "writer": ['{"agent_1_role": "a poet", "agent_1_description": "Counts feet."}'] * 2,
     },
 )
 WEIGHED: tuple[Settings, Replies] = (

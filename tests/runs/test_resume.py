@@ -31,7 +31,7 @@ from sottovoce.runs.run import Run, load_run
 from sottovoce.runs.run_directory import lines_of
 from sottovoce.runs.runner import resume_run, run_all
 from tests.runs.killed import hold, killed_often, said
-from tests.runs.schemes import LIVED, WATCHED, WEIGHED, Replies, says
+from tests.runs.schemes import LIVED, VOTED, WATCHED, WEIGHED, Replies, says
 from tests.runs.support import QUESTION, RecordedChatModel
 
 EXACT = Debate(rounds=2, exact=True, max_tokens=60)
@@ -96,6 +96,7 @@ def replied(value: Any) -> Any:
 
 CASES: dict[str, tuple[tuple[Settings, Replies], Watch | None]] = {
     "a scheme": (WEIGHED, None),
+    "votes at the end": (VOTED, None),
     "a world": (LIVED, None),
     "a reset": ((Debate(rounds=2), WATCHED), At("reset")),
     "a take-over": ((Debate(rounds=2, intervention="human"), WATCHED), At("human")),

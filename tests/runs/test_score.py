@@ -21,7 +21,7 @@ from sottovoce.runs.run_directory import LOG
 from sottovoce.runs.score import scored_again
 from tests.cli.test_kept_runs import content
 from tests.runs import schemes
-from tests.runs.schemes import ASKED, BOOK, CHOSEN, JUDGED, LIVED, SENT, WEIGHED, Replies, says
+from tests.runs.schemes import ASKED, BOOK, CHOSEN, JUDGED, LIVED, SENT, VOTED, WEIGHED, Replies, says
 from tests.runs.support import QUESTION
 
 DEBATE: tuple[Settings, Replies] = (
@@ -59,7 +59,7 @@ def said_otherwise(step: Any) -> None:
 @pytest.mark.parametrize(
     ("scheme", "question"),
     [
-        *((each, QUESTION) for each in (DEBATE, JUDGED, WEIGHED, ASKED, SENT)),
+        *((each, QUESTION) for each in (DEBATE, VOTED, JUDGED, WEIGHED, ASKED, SENT)),
         (CHOSEN, BOOK),
         (LIVED, lakes(1, LIVED[0])[0]),  # type: ignore[arg-type]  # settings of the world
     ],
