@@ -29,7 +29,7 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import kind_of
 from sottovoce.report.viewer import Tensors, Words, about_run, items, row
 from sottovoce.runs import run_directory
-from sottovoce.runs.log import Key
+from sottovoce.runs.log import ClosingLine, Key
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run, load_run, read_manifest
@@ -93,9 +93,11 @@ class Live:
                 self.runs.append(Listed(run.folder, _about(name, run)))
                 self._take(len(self.runs) - 1, run)
         self._list(self._folders())
-        for listed in self.runs[:-1]:  # those that are over are read when they are opened, or change
+        newest = max((listed.about.get("started", "") for listed in self.runs), default="")
+        for listed in self.runs:  # those that are over are read when they are opened, or change
             with suppress(OSError):
-                listed.changed() if listed.about["status"] != "running" else None
+                if listed.about["status"] != "running" and listed.about.get("started", "") < newest:
+                    listed.changed()
 
     def changes(self, since: int) -> JSON:
         """Return the rows of runs and of discussions that changed after a version."""
@@ -256,14 +258,16 @@ class Live:
 
 
 def _about(name: str, run: Run) -> JSON:
-    return about_run(name, run.manifest, run.status, *run.notes)
+    return about_run(name, run.manifest, run.status, run.counts, *run.notes)
 
 
 def _unread(folder: Path) -> JSON:
     """Return the list's data on a run that was not read: its first and last line, and whether it is complete."""
     try:
-        end = last_line(folder).get("line")
-        status = end if end in ("done", "stopped") else "running" if in_use(folder) else "stopped"
-        return about_run(folder.name, read_manifest(folder), status, *(altered(folder) if status == end else ()))
-    except (OSError, SottovoceError) as error:
+        last = last_line(folder)
+        closing = ClosingLine.model_validate(last) if last.get("line") in ("done", "stopped") else None
+        status = closing.line if closing else "running" if in_use(folder) else "stopped"
+        notes = altered(folder) if closing else ()
+        return about_run(folder.name, read_manifest(folder), status, closing and closing.counts, *notes)
+    except (OSError, ValueError, SottovoceError) as error:
         return {"name": folder.name, "about": one_line(str(error)), "status": "damaged"}

@@ -61,7 +61,7 @@ def report(content: Gathered, *, force: bool = False) -> str:
         sentences=[*(each for _, each in beside), *verdicts],
         plots=plots(content.runs, comparison.runs),
         runs=list(content.runs),
-        listed=[about_run(name, run.manifest, run.status) for name, run in content.runs.items()],
+        listed=[about_run(name, run.manifest, run.status, run.counts) for name, run in content.runs.items()],
         index=[row for row, _ in discussions],
         discussions=[items for _, items in discussions],  # each is JSON of its own, parsed when it is shown
         words=words.texts,
@@ -119,12 +119,11 @@ def card(run: Run) -> JSON:
 
 
 def what_was_run(runs: Mapping[str, Run]) -> Table:
-    """Return a table with a column for each run: rows of facts, then the settings that differ."""
-    facts = {name: _facts(run) for name, run in runs.items()}
-    names = list(dict.fromkeys([name for of_run in facts.values() for name in of_run]))
-    rows = [[name, *(of_run.get(name, "") for of_run in facts.values())] for name in names]
+    """Return a table with a column for each run: rows of facts, the settings that differ, versions and digests."""
+    facts, origins = ([read(run) for run in runs.values()] for read in (_facts, _origins))
     settings = [[setting, *values] for setting, values in differences(runs).items()]
-    return Table(("", *runs), [[*map(one_line, cells)] for cells in (*rows, *settings)])
+    first, last = ([[name, *(each[name] for each in cells)] for name in cells[0]] for cells in (facts, origins))
+    return Table(("", *runs), [[*map(one_line, cells)] for cells in (*first, *settings, *last)])
 
 
 def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
@@ -141,7 +140,7 @@ def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
 
 def _facts(run: Run) -> dict[str, str]:
     head, cost, records = run.manifest, run.cost, run.records.values()
-    models = dict.fromkeys(f"{one.model} ({one.weights}, {one.format}, {one.device})" for one in head.models.values())
+    models = dict.fromkeys(f"{one.model} ({one.format}, {one.device})" for one in head.models.values())
     ended = sum(record.status in ("done", "failed") for record in records)
     return {
         "status": f"{run.status}: {ended:,} of {counted(len(records), 'discussion')} ended",
@@ -149,14 +148,23 @@ def _facts(run: Run) -> dict[str, str]:
         "protocol": head.settings["protocol"],
         "models": "; ".join(models) or ", ".join(dict.fromkeys(head.settings["model"])),
         "seeds": ", ".join(map(str, head.seeds)),
-        "questions": f"{len(records) // len(head.seeds):,}, sha256 {head.questions[:DIGEST]}",
+        "questions": f"{len(records) // len(head.seeds):,}",
         "from": head.origin or "a person",
-        "prompts": f"sha256 {head.prompts[:DIGEST]}",
         "calls": f"{cost.calls:,}",
         "tokens": cost.tokens
         if cost.uncounted
         else f"{cost.tokens_in:,} read, {cost.tokens_reused:,} of them reused; {cost.tokens_out:,} written"
         + (f", {cost.tokens_thoughts:,} of thoughts" if cost.tokens_thoughts else ""),
-        "versions": ", ".join(f"{name} {version}" for name, version in head.versions.items()),
         "started": head.started,
+    }
+
+
+def _origins(run: Run) -> dict[str, str]:
+    head = run.manifest
+    weights = dict.fromkeys(f"{one.model} {one.weights[:DIGEST]}" for one in head.models.values())
+    return {
+        "versions": ", ".join(f"{name} {version}" for name, version in head.versions.items()),
+        "sha256 of weights": "; ".join(weights),
+        "of questions": head.questions[:DIGEST],
+        "of prompts": head.prompts[:DIGEST],
     }

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ from sottovoce.nodes.question import question_digest, question_id
 from sottovoce.nodes.state import Intervened
 from sottovoce.prompts import kinds
 from sottovoce.report import blocks, describe
+from sottovoce.report.blocks import Block
+from sottovoce.runs.log import Counts
 from sottovoce.runs.manifest import RunManifest
 from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
@@ -101,9 +104,15 @@ def row(record: DiscussionRecord, run: int, items: int) -> JSON:
 
 
 def items(record: DiscussionRecord, tensors: Tensors | None) -> list[JSON]:
-    """Return the items of one discussion, from the question to the decision; None leaves out payloads and hearers."""
+    """Return the items of one discussion: the question, messages, the decision, notes on the run.
+
+    Without `tensors`, payloads and hearers are left out.
+    """
     says, listed = _Says(record, tensors), list[JSON]()
-    for block in blocks.transcript(record):
+    opening, *others = blocks.transcript(record)
+    notes = [line for line in opening.lines if line.style == "note"]
+    opening = replace(opening, lines=tuple(line for line in opening.lines if line.style != "note"))
+    for block in (opening, *others, Block("Notes" if notes else "", lines=tuple(notes))):
         if block.heading:
             listed.append({"k": "head", "text": block.heading})
         for message in block.messages:
@@ -174,11 +183,12 @@ def _when(message: Message) -> str:
     return f"round {message.round + 1}{again}, {one_line(message.act)}"
 
 
-def about_run(name: str, head: RunManifest, status: str, *notes: str) -> JSON:
-    """Return the entry of a run in the list of runs."""
+def about_run(name: str, head: RunManifest, status: str, counts: Counts | None, *notes: str) -> JSON:
+    """Return the entry of a run in the list of runs; without counts nothing is known of its results."""
     models = ", ".join(dict.fromkeys(head.settings["model"]))
     title = [scheme(head.scheme).command, *blocks.channel(head.settings), models, *map(one_line, notes)]
-    return {"name": name, "about": " · ".join(title), "status": status}
+    right = {"right": counts.score / counts.scored, "of": counts.scored} if counts and counts.scored else {}
+    return {"name": name, "about": " · ".join(title), "status": status, "started": head.started, **right}
 
 
 def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[JSON]]]:

@@ -118,6 +118,16 @@ def test_a_model_that_is_not_here_leaves_numbers_of_tokens_and_a_note(
     assert words.texts == ["#5", "#7"] and len(words.notes) == 1 and why in words.notes[0]
 
 
+def test_discussions_come_first_and_digests_last(spoken: Run) -> None:
+    page = report(Gathered({"run": spoken}))
+    order = ("said", "headline", "plots", "numbers", "run", "cards")
+    sections = [page.index(f'<section id="{name}"') for name in order]
+    facts = page[page.index('<section id="run"') : page.index('<section id="cards"')]
+
+    assert sections == sorted(sections)
+    assert facts.rindex("<tr>") < facts.index(spoken.manifest.prompts[:12])
+
+
 def test_the_figures_are_those_of_compare(tmp_path: Path) -> None:
     one, two = scripted(tmp_path / "one", 2), scripted(tmp_path / "two", 2)
 

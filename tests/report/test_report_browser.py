@@ -124,6 +124,57 @@ def test_a_token_tells_its_alternatives_and_what_was_sent(browser: webdriver.Chr
     assert "token 2 of" in texts(browser, "#token")[0]
 
 
+def test_the_panel_explains_itself_until_a_message_is_chosen_and_afterwards(browser: webdriver.Chrome) -> None:
+    before = texts(browser, "#token")[0]
+    click(browser, "#items .said")
+    chosen = texts(browser, "#token")[0]
+    browser.execute_script("release()")
+
+    assert "Point at a word" in before and "round 1, answer" in chosen.splitlines()[0]
+    assert texts(browser, "#token")[0] == before
+
+
+def test_a_message_that_repeats_another_folds_until_it_is_opened(browser: webdriver.Chrome) -> None:
+    click(browser, "#discussions .row")
+    first = "const at = entries.findIndex(([d, i]) => i >= 0 && sameAs(d, i) !== undefined); messages.go(at)"
+    message = f"#items .said[data-key='{browser.execute_script(f'{first}; return entries[at].join(`/`)')}']"
+    assert texts(browser, message) == ["agent_1 (hosted model) round 3, revise · the same as in round 2, revise show"]
+
+    click(browser, f"{message} button")
+    assert "The answer is 22." in texts(browser, message)[0]
+
+
+def test_shades_begin_at_quarters_of_a_replys_highest_entropy(browser: webdriver.Chrome) -> None:
+    scale = "return scaleOf({ entropy: arguments[0] })"
+    assert browser.execute_script(scale, [1, 65.535, 4]) == [1, 2, 3, 4]  # 65.535: no number was stored
+    assert browser.execute_script(scale, [0.04, 0]) == []
+    assert browser.execute_script("return [0.9, 1, 3, 65.535].map((each) => shade(each, [1, 2, 3, 4]))") == [0, 1, 3, 0]
+    assert "shaded from 0.10 0.20 0.30 to 0.40 nats" in texts(browser, "#items .said")[0]
+
+
+def test_runs_are_sorted_by_date_scheme_and_share_of_right_answers(tmp_path: Path, session: webdriver.Chrome) -> None:
+    runs = {name: scripted(tmp_path / name, 2) for name in ("one", "two", "three")}
+    for day, (run, scores) in enumerate(zip(runs.values(), ((1, 0), (0, 0), (1, 1)), strict=True), 1):
+        run.manifest = run.manifest.model_copy(update={"started": f"2026-11-0{day}T00:00:00+00:00"})
+        for record, score in zip(run.records.values(), scores, strict=True):
+            assert record.decision is not None
+            record.decision = {**record.decision, "score": score}
+    runs["two"].manifest = runs["two"].manifest.model_copy(update={"scheme": "single"})
+    (tmp_path / "report.html").write_text(report(Gathered(runs)), encoding="utf-8")
+    session.get((tmp_path / "report.html").as_uri())
+
+    sort = "const by = field('sort'); by.value = arguments[0]; by.dispatchEvent(new Event('input'))"
+    names = "return order.map((number) => RUNS[number].name)"
+    shown = {by: session.execute_script(f"{sort}; {names}", by) for by in ("", "date", "scheme", "right")}
+    assert shown == {
+        "": ["one", "two", "three"],
+        "date": ["three", "two", "one"],
+        "scheme": ["three", "one", "two"],
+        "right": ["three", "one", "two"],
+    }
+    assert texts(session, "#runs .row")[0] == "three 11-03 00:00\n100% of 2 debate · nl · bundled"
+
+
 def test_words_and_runs_find_discussions(browser: webdriver.Chrome) -> None:
     choose(browser, "search", "answer is 29")
     found = "return [rows.length, entries.filter(([, i]) => i >= 0).length]"

@@ -78,6 +78,7 @@ class LongList {
   }
 
   draw() {
+    if (!this.box.clientHeight) return; // hidden: entries would have no height
     const count = this.heights.length, above = this.box.scrollTop, anchor = this.at(above);
     const first = Math.max(0, anchor - BEYOND);
     const last = Math.min(count - 1, this.at(above + this.box.clientHeight) + BEYOND);

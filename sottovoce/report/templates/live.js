@@ -36,7 +36,7 @@ function changed(now) {
     INDEX[d] = row;
     if (PARSED.has(d)) bring(d).catch(trouble);
   }
-  if (now.runs.length) runList.grow(RUNS.length);
+  if (now.runs.length) { sortRuns(); runList.grow(RUNS.length); }
   if (now.rows.length) filter(true);
 }
 

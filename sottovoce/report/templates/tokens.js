@@ -1,20 +1,34 @@
 // A message's text token by token, and the panel that shows what lies under one of them, and under the message.
 
-const LIMITS = [0.2, 0.7, 1.4]; // nats, as on the terminal
+const SURE = 0.05, UNKNOWN = 65.5; // nats: a reply below the first is not shaded; from the second on no number was stored
 
-function shade(entropy) {
-  return LIMITS.filter((limit) => entropy >= limit).length;
+// Where a reply's shades begin: at quarters of its highest entropy, which comes last; [] for a sure one.
+function scaleOf(under) {
+  const most = Math.max(0, ...(under.entropy || []).filter((each) => each < UNKNOWN));
+  return most < SURE ? [] : [0.25, 0.5, 0.75, 1].map((part) => part * most);
+}
+
+function shade(entropy, scale) {
+  return entropy < UNKNOWN ? scale.slice(0, 3).filter((limit) => entropy >= limit).length : 0;
+}
+
+// The scale of a message's shades, in nats.
+function scaleShown(item) {
+  const scale = item.tokens ? scaleOf(laid(item.tokens)) : [];
+  if (!scale.length) return [];
+  const from = scale.slice(0, 3).flatMap((limit, i) => [element("span", `e${i + 1}`, limit.toPrecision(2)), " "]);
+  return [" · shaded from ", ...from, `to ${scale[3].toPrecision(2)} nats`];
 }
 
 function body(item, key) {
   const text = element("div", "body");
   if (item.begun) text.append(element("span", "begun", item.begun));
   if (!item.tokens) { text.append(item.text); return text; }
-  const under = laid(item.tokens);
+  const under = laid(item.tokens), scale = scaleOf(under);
   let at = 0;
   under.ends.forEach((end, i) => {
     const entropy = under.entropy ? under.entropy[i] : 0;
-    const token = element("span", `t e${shade(entropy)}`, item.text.slice(at, end));
+    const token = element("span", `t e${shade(entropy, scale)}`, item.text.slice(at, end));
     token.dataset.token = i;
     token.dataset.key = key;
     text.append(token);

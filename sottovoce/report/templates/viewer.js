@@ -7,7 +7,10 @@ const STORED = document.querySelectorAll("script.discussion");
 const PARSED = new Map(), OPENED = new Set();
 const HEADER = -1; // instead of an item: the row that names a discussion
 
-let rows = [], entries = [], run = null, chosen = null, beside = null;
+const LIVE = document.documentElement.classList.contains("live");
+const EXPLAINED = [...field("token").childNodes]; // the panel before anything is chosen
+
+let rows = [], entries = [], order = [], run = null, chosen = null, beside = null;
 let kept = null; // the message and the token that the panel shows
 const keptOf = new Map(); // the same by discussion, for two side by side
 
@@ -55,6 +58,8 @@ async function filter(grown = false) {
   const words = sought(), hits = words ? new Set(await source.search(words)) : null;
   rows = INDEX.map((_, d) => d).filter((d) => fits(INDEX[d]) && (!hits || hits.has(d)));
   if (!rows.includes(chosen)) chosen = null;
+  const filtered = words || ["of-agent", "of-outcome", "of-seed"].some((name) => field(name).value);
+  document.querySelector(".finder").classList.toggle("choosing", LIVE && run === null && !filtered);
   field("found").textContent = `${rows.length.toLocaleString("en")} of ${INDEX.length.toLocaleString("en")} discussions`;
   list.active = chosen === null ? Math.min(list.active, rows.length - 1) : rows.indexOf(chosen);
   if (grown) list.grow(rows.length); else list.show(rows.length);
@@ -127,30 +132,45 @@ function swatch(number) {
   return RUNS.length > 1 ? [element("span", `swatch c${number % 10}`)] : [];
 }
 
-function named(row) {
-  return `${RUNS.length > 1 ? `${RUNS[row.run].name} · ` : ""}${row.id}${field("of-seed").options.length > 2 ? ` · seed ${row.seed}` : ""}`;
+function named(row, withRun = true) {
+  return `${withRun && RUNS.length > 1 ? `${RUNS[row.run].name} · ` : ""}${row.id}${field("of-seed").options.length > 2 ? ` · seed ${row.seed}` : ""}`;
 }
 
 function listRow(entry) {
   const d = rows[entry], row = INDEX[d], made = element("div", "row");
   made.setAttribute("aria-selected", String(d === chosen));
-  made.append(...swatch(row.run), element("span", "aside", named(row)), " ", element("span", `way ${row.outcome}`, row.outcome));
+  made.append(...swatch(row.run), element("span", "aside", named(row, run === null)), " ", element("span", `way ${row.outcome}`, row.outcome));
   if (row.disagreed) made.append(" ", element("span", "aside", "disagreed"));
   made.append(element("span", "text", row.text));
   return made;
 }
 
-// The newest run is the last, and comes first on a live page.
-function runAt(entry) {
-  return document.documentElement.classList.contains("live") ? RUNS.length - 1 - entry : entry;
+const DATED = /^\d{4}-\d\d-\d\d-/; // a run's name, if it was not chosen
+
+// How runs are sorted; of two that are equal the newer one is first. Unknown shares come last.
+const newer = (one, other) => (other.started || "").localeCompare(one.started || "");
+const SORTS = {
+  date: newer,
+  scheme: (one, other) => one.about.localeCompare(other.about) || newer(one, other),
+  right: (one, other) => (other.right ?? -1) - (one.right ?? -1) || newer(one, other),
+};
+
+function sortRuns() {
+  const by = SORTS[field("sort").value];
+  order = RUNS.map((_, number) => number);
+  if (by) order.sort((one, other) => by(RUNS[one], RUNS[other]));
+  runList.active = run === null ? Math.min(runList.active, order.length - 1) : order.indexOf(run);
 }
 
 function runRow(entry) {
-  const number = runAt(entry), each = RUNS[number], made = element("div", "row");
+  const number = order[entry], each = RUNS[number], made = element("div", "row"), going = each.status === "running";
   made.setAttribute("aria-selected", String(number === run));
-  made.append(element("span", `swatch c${number % 10}`), each.name, " ");
-  made.append(element("span", each.status === "running" ? "way running" : "aside", each.status === "running" ? "live" : each.status));
-  made.append(element("span", "text aside", each.about));
+  const name = made.appendChild(element("span", "text")), about = made.appendChild(element("span", "text aside"));
+  name.append(element("span", `swatch c${number % 10}`), each.name);
+  if (each.status !== "done") about.append(element("span", going ? "way running" : "way", going ? "live" : each.status), " ");
+  if (each.of) about.append(element("span", "way", `${Number((100 * each.right).toFixed(1))}% of ${each.of.toLocaleString("en")}`), " ");
+  about.append(each.about);
+  if (each.started && !DATED.test(each.name)) name.append(element("span", "aside", ` ${each.started.slice(5, 16).replace("T", " ")}`));
   return made;
 }
 
@@ -178,29 +198,73 @@ function line(item) {
   return made;
 }
 
+// Messages whose panel is the same as an earlier one's, each with that one: of its agent, else of its section.
+const SAME = new WeakMap(), WORTH = 40; // letters; a shorter text is no longer than the words for it
+
+function sameAs(d, i) {
+  const listed = items(d);
+  if (!SAME.has(listed)) {
+    const found = new Map(), own = new Map();
+    let section = new Map();
+    listed.forEach((item, at) => {
+      if (item.k === "head") section = new Map();
+      if (item.k !== "said" || item.mark || item.text.length < WORTH) return;
+      const panel = JSON.stringify([item.text, item.begun, item.public, item.thoughts]);
+      const before = own.get(item.who), first = section.get(panel);
+      if (before?.panel === panel) found.set(at, before.at); else if (first !== undefined) found.set(at, first);
+      own.set(item.who, { panel, at });
+      if (first === undefined) section.set(panel, at);
+    });
+    SAME.set(listed, found);
+  }
+  return SAME.get(listed).get(i);
+}
+
+// The message that one is folded into, or undefined.
+function foldedInto(d, i) {
+  return OPENED.has(`${d}/${i}/same`) ? undefined : sameAs(d, i);
+}
+
 function said(item, key) {
   const outer = element("div", "item"), made = outer.appendChild(element("div", item.mark ? "said marked" : "said"));
+  const [d, i] = place(key), same = sameAs(d, i), earlier = items(d)[same];
   made.dataset.key = key;
   made.append(element("span", "who", item.who), " ", element("span", "place", item.place));
+  if (earlier) {
+    const open = OPENED.has(`${key}/same`), other = earlier.who === item.who ? `in ${earlier.place}` : earlier.who;
+    made.append(element("span", "place", ` · the same as ${other} `), toggle(`${key}/same`, open ? "fold" : "show"));
+    if (!open) { mark(made); return outer; }
+  }
   if (item.mark) made.append(" ", element("span", "mark", item.mark));
-  if (item.thoughts) made.append(folded([["thinks", item.thoughts]], `${key}/thoughts`, "the thoughts"));
+  if (item.thoughts) made.append(...folded([["thinks", item.thoughts]], `${key}/thoughts`, "the thoughts"));
   made.append(body(item, key));
   if (item.public) made.append(element("div", "line aside", `others hear: ${item.public}`));
-  made.append(element("div", "foot", item.foot));
-  if (item.asked) made.append(folded(item.asked, key, "the prompt"));
+  const foot = made.appendChild(element("div", "foot", item.foot));
+  foot.append(...scaleShown(item));
+  if (item.asked) {
+    const [button, ...turns] = folded(item.asked, key, "the prompt");
+    foot.append(" ", button);
+    made.append(...turns);
+  }
   mark(made);
   return outer;
 }
 
-function folded(turns, key, name) {
-  const open = OPENED.has(key), made = element("div"), button = element("button", "", `${open ? "hide" : "show"} ${name}`);
+function toggle(key, name) {
+  const open = OPENED.has(key), button = element("button", "", name);
   button.type = "button";
   button.setAttribute("aria-expanded", String(open));
   button.addEventListener("click", () => { if (open) OPENED.delete(key); else OPENED.add(key); messages.again(); });
-  made.append(button);
+  return button;
+}
+
+// A button, and what it has opened.
+function folded(turns, key, name) {
+  const open = OPENED.has(key), made = [toggle(key, `${open ? "hide" : "show"} ${name}`)];
   for (const [role, text] of open ? turns : []) {
-    const turn = made.appendChild(element("div", "asked"));
+    const turn = element("div", "asked");
     turn.append(element("span", "role", `${role}: `), text);
+    made.push(turn);
   }
   return made;
 }
@@ -245,16 +309,22 @@ function keep(key, token) {
 function release() {
   kept = null;
   mark(field("items"));
+  field("token").replaceChildren(...EXPLAINED);
+}
+
+// A folded message is kept as a whole.
+function tokensShown(d, i) {
+  return foldedInto(d, i) === undefined ? tokensOf(items(d)[i]) : 0;
 }
 
 // Go to the first or last token of the next message before or after; one without tokens is kept as a whole.
 function goOn(d, i, by) {
-  const order = beside === null ? [...new Set(entries.map((entry) => entry[0]))] : [d];
-  for (let at = order.indexOf(d); at >= 0 && at < order.length; at += by) {
-    const known = items(order[at]), from = order[at] === d ? i + by : by > 0 ? 0 : known.length - 1;
+  const listed = beside === null ? [...new Set(entries.map((entry) => entry[0]))] : [d];
+  for (let at = listed.indexOf(d); at >= 0 && at < listed.length; at += by) {
+    const known = items(listed[at]), from = listed[at] === d ? i + by : by > 0 ? 0 : known.length - 1;
     for (let next = from; next >= 0 && next < known.length; next += by) {
-      const n = known[next].k === "said" ? tokensOf(known[next]) : null;
-      if (n !== null) return [`${order[at]}/${next}`, n === 0 ? null : by > 0 ? 0 : n - 1];
+      const n = known[next].k === "said" ? tokensShown(listed[at], next) : null;
+      if (n !== null) return [`${listed[at]}/${next}`, n === 0 ? null : by > 0 ? 0 : n - 1];
     }
   }
   return null;
@@ -266,7 +336,7 @@ function next(by, whole) {
     const [d, i] = place(document.querySelector("#items .said")?.dataset.key || "-1/0");
     return goOn(d, i - 1, 1);
   }
-  const [key, token] = kept, n = tokensOf(itemOf(key));
+  const [key, token] = kept, n = tokensShown(...place(key));
   if (!whole && token !== null && token + by >= 0 && token + by < n) return [key, token + by];
   const found = goOn(...place(key), by);
   return found && whole && found[1] !== null ? [found[0], 0] : found;
@@ -279,14 +349,17 @@ function choose(d, again) {
   fill();
 }
 
-function chooseRun(number, again) {
+// On a live page the discussions of a run take the place of the list of runs.
+async function chooseRun(number, again) {
   run = again && number === run ? null : number;
   if (run !== null) source.open(run);
   runList.again();
-  filter();
+  const from = document.activeElement;
+  await filter();
+  if (LIVE && [field("runs"), field("back")].includes(from)) field(run === null ? "runs" : "discussions").focus();
 }
 
-const runList = new ListBox(field("runs"), 52, runRow, (entry, again) => chooseRun(runAt(entry), again), false);
+const runList = new ListBox(field("runs"), 52, runRow, (entry, again) => chooseRun(order[entry], again), false);
 const list = new ListBox(field("discussions"), 52, listRow, (entry, again) => choose(rows[entry], again), true);
 const messages = new LongList(field("items"), 110, itemRow);
 const under = (event) => {
@@ -306,5 +379,12 @@ field("items").addEventListener("keydown", (event) => {
 });
 let waiting = 0;
 field("find").addEventListener("submit", (event) => event.preventDefault());
+field("back").addEventListener("click", () => { field("find").reset(); chooseRun(null); });
+field("sort").addEventListener("input", () => { sortRuns(); runList.show(RUNS.length); });
 field("find").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 150); });
-addEventListener("DOMContentLoaded", () => { field("runs").hidden = RUNS.length < 2 && document.documentElement.classList.contains("file"); runList.show(RUNS.length); filter(); });
+addEventListener("DOMContentLoaded", () => {
+  for (const part of [field("runs"), field("sort").parentElement]) part.hidden = RUNS.length < 2 && !LIVE;
+  sortRuns();
+  runList.show(RUNS.length);
+  filter();
+});
