@@ -128,6 +128,8 @@ class LiveTranscript:
         return Group(*map(self._shown, moving)) if moving or self._printed else self._waiting
 
     def _shown(self, part: Block) -> RenderableType:
+        if not any(message.place in self._speaking for message in part.messages):
+            part = transcript.folded(part)
         width = transcript.width_of(self._console, 1 if part.prompts else len(part.messages))
         return transcript.block(self._console, part, [self._panel(each, width) for each in part.messages])
 
@@ -139,10 +141,10 @@ class LiveTranscript:
             again = ", asked again" if message.attempt else ""
             text = Text("\n").join(lines[-max(self._console.height - AROUND, 3) :])  # its end, where new text appears
             speaker, notes = f"{describe.speaker(message)}{again} …", " · ".join(map(one_line, message.notes))
-            return transcript.titled(speaker, text, notes)
+            return transcript.titled(speaker, text, Text(notes, style="dim"))
         shown = message.place, message.notes
         if shown not in self._panels:
-            self._panels[shown] = transcript.panel(message)
+            self._panels[shown] = transcript.panel(message, colors=transcript.colored(self._console))
         return self._panels[shown]
 
 

@@ -175,7 +175,10 @@ def support(run: DiscussionRecord, decision: Decision) -> list[str]:
     for rule, alternative in decision.get("beside", {}).items():
         if alternative != decision["answer"]:
             lines.append(f"by {rule} it would be {answer(alternative)}")
-    lines += [f"{cast['agent']}: {vote(run, cast)}" for cast in decision["votes"]]
+    by_vote: dict[str, list[str]] = {}
+    for cast in decision["votes"]:
+        by_vote.setdefault(vote(run, cast), []).append(cast["agent"])
+    lines += [f"{', '.join(agents)}: {text}" for text, agents in by_vote.items()]
     kind = kind_of(run.question)
     unread = [name for name in abstaining(decision["votes"]) if not _declines(run, name)]
     if run.origin is None and kind in KINDS and unread:

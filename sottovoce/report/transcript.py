@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import replace
+from math import isfinite
 
 from rich import box
 from rich.columns import Columns
@@ -25,13 +27,10 @@ from sottovoce.runs.record import DiscussionRecord
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # characters with a meaning in Markdown
 NARROWEST = 36  # minimum columns of a panel
-SHADES = (
-    ("sure", 0.2, ""),
-    ("fairly sure", 0.7, "black on #fff2b3"),
-    ("unsure", 1.4, "black on #ffd166"),
-    ("very unsure", float("inf"), "black on #f4893b"),
-)
-"""Uncertainty in words, its upper limit in nats, and its style."""
+SHADES = {0.25: "black on #fff2b3", 0.5: "black on #ffd166", 0.75: "black on #f4893b"}
+"""Styles of tokens, each from this part of their reply's highest entropy."""
+SURE = 0.05
+"""In nats; a reply whose highest entropy is below is not shaded."""
 EMPTY = re.compile(r"\n(?:[^\S\n]*\n){4,}")
 """More empty lines in a row than a reply needs for its layout."""
 STYLES = {"title": "dim", "question": "bold", "aside": "dim", "note": "yellow", "right": "green", "wrong": "red"}
@@ -45,10 +44,26 @@ def print_run(console: Console, run: DiscussionRecord, *, prompts: bool = False)
 
 
 def block(console: Console, shown: Block, panels: Sequence[Panel] | None = None) -> RenderableType:
-    """Return messages side by side under their heading, then lines; `panels` are theirs if some are unfinished."""
+    """Return messages side by side under their heading, then lines; without `panels`, equal messages are folded."""
     head = [Rule(shown.heading, align="left", style="dim")] if shown.heading else []
-    row = _messages(console, shown, panels or list(map(panel, shown.messages))) if shown.messages else []
+    if panels is None:
+        shown = folded(shown)
+        panels = [panel(message, colors=colored(console)) for message in shown.messages]
+    row = _messages(console, shown, panels) if shown.messages else []
     return Group(*head, *row, *lines(shown.lines))
+
+
+def folded(shown: Block) -> Block:
+    """Return a block whose messages with an equal panel are one message and a line; with prompts nothing is folded."""
+    equal: dict[tuple[str, ...], list[Message]] = {}
+    for message in () if shown.prompts else shown.messages:
+        panel = (message.begun, message.text, message.thoughts, message.public, describe.footer(message))
+        equal.setdefault(panel, []).append(message)
+    repeated = [[*map(describe.speaker, messages)] for messages in equal.values() if len(messages) > 1]
+    if not repeated:
+        return shown
+    same = (Line(f"{', '.join(others)}: the same as {first}", "aside") for first, *others in repeated)
+    return replace(shown, messages=tuple(first for first, *_ in equal.values()), lines=(*same, *shown.lines))
 
 
 def _messages(console: Console, shown: Block, panels: Sequence[Panel]) -> list[RenderableType]:
@@ -67,19 +82,23 @@ def _messages(console: Console, shown: Block, panels: Sequence[Panel]) -> list[R
 
 def lines(shown: Sequence[Line]) -> list[Text]:
     """Return lines as they are printed."""
-    answers = [Text(f"{line.answer}  " if line.answer else "", "bold") for line in shown]
-    texts = [Text(steady(line.text), STYLES.get(line.style, "")) for line in shown]
-    return [answer + text for answer, text in zip(answers, texts, strict=True)]
+    answers = [(f"{line.answer}  " if line.answer else "", "bold") for line in shown]
+    texts = [(steady(line.text), STYLES.get(line.style, "")) for line in shown]
+    return [Text.assemble(*parts) for parts in zip(answers, texts, strict=True)]
 
 
 def conclusion(console: Console, run: DiscussionRecord) -> RenderableType:
     """Return the decision and its cost, with a legend if tokens were shaded."""
     ended = block(console, blocks.conclusion(run))
-    if console.color_system is None or console.no_color or not any(message.payload for message in run.messages):
+    if not colored(console) or not any(message.payload for message in run.messages):
         return ended
-    limits = ["", *(f" {limit:g}+" for _, limit, _ in SHADES[:-1])]
-    words = [Text(word + limit, style=style or "dim") for (word, _, style), limit in zip(SHADES, limits, strict=True)]
-    return Group(ended, Text.assemble(("shaded by entropy (nats): ", "dim"), Text(", ").join(words)))
+    parts = Text(" ").join(Text(f"{part:.0%}", style) for part, style in SHADES.items())
+    return Group(ended, Text.assemble(("shaded by entropy: from ", "dim"), parts, (" of a reply's highest", "dim")))
+
+
+def colored(console: Console) -> bool:
+    """Return whether a console shows shades."""
+    return console.color_system is not None and not console.no_color
 
 
 def width_of(console: Console, panels: int) -> int:
@@ -88,24 +107,39 @@ def width_of(console: Console, panels: int) -> int:
     return console.width // max(1, min(panels, room))
 
 
-def panel(message: Message) -> Panel:
-    """Return a finished message, shaded by uncertainty, above its footer."""
-    return titled(describe.speaker(message), shaded(message), describe.footer(message), describe.thoughts(message))
+def panel(message: Message, *, colors: bool = True) -> Panel:
+    """Return a finished message, shaded by uncertainty, above its footer with the scale of its shades."""
+    pieces = [*describe.shades(message)]
+    limits, footer = scale(pieces) if colors else [], Text(describe.footer(message), style="dim")
+    if limits:
+        *begins, most = map("{:.2g}".format, limits)
+        marks = Text(" ").join(map(Text, begins, SHADES.values()))
+        footer = Text.assemble(footer, (" · shaded from ", "dim"), marks, (f" to {most} nats", "dim"))
+    return titled(describe.speaker(message), shaded(message.begun, pieces), footer, describe.thoughts(message))
 
 
-def titled(title: str, text: Text, footer: str = "", folded: str = "") -> Panel:
+def titled(title: str, text: Text, footer: Text | None = None, folded: str = "") -> Panel:
     """Return a text in a panel under a title, with a line of folded thoughts above it."""
-    above, below = [Text(folded, style="dim italic")] if folded else [], [Text(footer, style="dim")] if footer else []
+    above, below = [Text(folded, style="dim italic")] if folded else [], [footer] if footer else []
     body = Group(*above, text, *below) if above or below else text
     return Panel(body, title=Text(title), title_align="left", box=box.ROUNDED, border_style="dim")
 
 
-def shaded(message: Message) -> Text:
-    """Return a message's text after its prefill, each token on the color of its uncertainty."""
-    text = Text(overflow="fold").append(steady(message.begun), style="dim")
-    for piece, entropy in describe.shades(message):
-        shades = (style for _, limit, style in SHADES if (entropy or 0.0) < limit)  # what is not known is not shaded
-        text.append(steady(piece), style=next(shades, SHADES[-1][-1]))
+Pieces = Sequence[tuple[str, float | None]]
+
+
+def scale(pieces: Pieces) -> list[float]:
+    """Return where the shades of a reply begin and where they end, in nats; [] for a sure one."""
+    most = max((entropy for _, entropy in pieces if entropy is not None and isfinite(entropy)), default=0.0)
+    return [part * most for part in (*SHADES, 1)] if most >= SURE else []
+
+
+def shaded(prefill: str, pieces: Pieces) -> Text:
+    """Return a text after its prefill, each token on the color of its uncertainty; unknown ones are not shaded."""
+    text, limits = Text(overflow="fold").append(steady(prefill), style="dim"), scale(pieces)[:-1]
+    for piece, entropy in pieces:
+        above = sum(limit <= entropy for limit in limits) if entropy is not None else 0
+        text.append(steady(piece), style=["", *SHADES.values()][above])
     return compact(text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,15 +91,24 @@ def test_text_of_a_model_is_neither_markup_nor_control(tmp_path: Path) -> None:
 
 def test_tokens_are_shaded_by_their_entropy(tmp_path: Path) -> None:
     store = PayloadStore(tmp_path)
-    message = carrying(Message("agent_1", 0, "answer", "so it is"), [(0, 2), (2, 5), (5, 8)], [0.0, 0.5, 3.0], store)
+    message = carrying(Message("agent_1", 0, "answer", "so it is"), [(0, 2), (2, 5), (5, 8)], [0.0, 1.0, 3.0], store)
 
-    text = transcript.shaded(message)
+    text = transcript.shaded("", [*describe.shades(message)])
 
     assert text.plain == "so it is"
     assert [(text.plain[span.start : span.end], span.style) for span in text.spans] == [
-        (" it", transcript.SHADES[1][-1]),
-        (" is", transcript.SHADES[3][-1]),
+        (" it", transcript.SHADES[0.25]),
+        (" is", transcript.SHADES[0.75]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("entropies", "limits"), [([0.04, 0.0, None], []), ([1.0, float("inf"), 4.0], [1.0, 2.0, 3.0, 4.0])]
+)
+def test_shades_begin_at_quarters_of_a_replys_highest_entropy(
+    entropies: list[float | None], limits: list[float]
+) -> None:
+    assert transcript.scale([("x", entropy) for entropy in entropies]) == limits
 
 
 def test_an_edited_message_is_not_shaded_and_says_that_it_was_edited(tmp_path: Path) -> None:
@@ -142,6 +152,16 @@ def test_what_a_reset_withdrew_stands_under_a_heading_that_says_so() -> None:
     ]  # fmt: skip
     last = run.said("agent_1")
     assert last is not None and last.text == "again"
+
+
+def test_equal_messages_of_a_round_are_one_panel_and_a_line(tmp_path: Path) -> None:
+    run = held({name: ["The answer is 22."] for name in ("agent_1", "agent_2")}, tmp_path, rounds=1)
+
+    assert printed(run).count("The answer is 22.") == 1
+    assert "agent_2 (hosted model): the same as agent_1 (hosted model)" in printed(run, 80)
+    assert "agent_1, agent_2: 22" in printed(run)
+    run.messages[1] = replace(run.messages[1], notes=("asked again",))
+    assert printed(run).count("The answer is 22.") == 2
 
 
 def test_a_fence_is_longer_than_any_in_the_text() -> None:
