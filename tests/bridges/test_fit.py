@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from sottovoce.bridges.fit import STATE, fit, ridge
+from sottovoce.bridges.fit import RIDGE, STATE, fit, ridge
 from sottovoce.bridges.pairs import aligned, keys_values, read, unrotated
 from sottovoce.bridges.refine import HELD, Refinement, head_tensors, prompt_of, repeats
 from sottovoce.bridges.texts import Lesson
@@ -140,12 +140,14 @@ def test_keys_are_learned_as_they_were_before_their_rotation() -> None:
     assert close(unrotated(deep(), far)[:1], unrotated(deep(), near)[:1], 1e-4)
 
 
-def test_a_ridge_regression_finds_a_linear_map() -> None:
+def test_a_ridge_regression_balances_what_it_leaves_open_and_its_penalty() -> None:
     chance = torch.Generator().manual_seed(0)
     rows, weight = torch.randn(4000, 6, generator=chance) * 3 + 1, torch.randn(6, 4, generator=chance)
     found = ridge(rows, rows @ weight + 2)
-    mapped = standardized(rows, found["mean"], found["scale"]) @ found["weight"] + found["bias"]
-    assert close(mapped, rows @ weight + 2, 0.02)  # the penalty, and rows beyond the cut
+    features = standardized(rows, found["mean"], found["scale"])
+    left = rows @ weight + 2 - found["bias"] - features @ found["weight"]
+    assert close(features.T @ left, RIDGE * len(rows) * found["weight"], 1e-3)  # where the derivative is 0
+    assert close(found["weight"] * (1 + RIDGE) / found["scale"][:, None], weight, 0.05)  # features hardly correlate
 
 
 # Refinement
