@@ -268,6 +268,6 @@ def _unread(folder: Path) -> JSON:
         closing = ClosingLine.model_validate(last) if last.get("line") in ("done", "stopped") else None
         status = closing.line if closing else "running" if in_use(folder) else "stopped"
         notes = altered(folder) if closing else ()
-        return about_run(folder.name, read_manifest(folder), status, closing and closing.counts, *notes)
+        return about_run(folder.name, read_manifest(folder), status, closing.counts if closing else None, *notes)
     except (OSError, ValueError, SottovoceError) as error:
         return {"name": folder.name, "about": one_line(str(error)), "status": "damaged"}

@@ -55,7 +55,7 @@ def block(console: Console, shown: Block, panels: Sequence[Panel] | None = None)
 
 def folded(shown: Block) -> Block:
     """Return a block whose messages with an equal panel are one message and a line; with prompts nothing is folded."""
-    equal: dict[tuple[str, ...], list[Message]] = {}
+    equal: dict[tuple[str | None, ...], list[Message]] = {}
     for message in () if shown.prompts else shown.messages:
         panel = (message.begun, message.text, message.thoughts, message.public, describe.footer(message))
         equal.setdefault(panel, []).append(message)
