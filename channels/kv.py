@@ -185,13 +185,13 @@ class KV(Protocol):
         layers = self._layers(loaded)
         chosen, rest = list(layers), [layer for layer in range(loaded.layers) if layer not in layers]
         carried = {"values": cache.values[chosen], "at": cache.at}
-        if cache.keys is not None:
+        if cache.has_keys:
             carried["keys"] = cache.keys[chosen]
         if cache.masked is not None:
             carried["masked"] = cache.masked
         if self.options.bridge and cache.text is not None:
             carried["text"] = cache.text
-        if rest and cache.keys is not None:
+        if rest and cache.has_keys:
             carried |= {"first_keys": cache.keys[rest, :, :1], "first_values": cache.values[rest, :, :1]}
         return carried
 
@@ -288,7 +288,7 @@ class KV(Protocol):
 
     def _origin(self, reply: Reply) -> str:
         named = _named(reply.cache.origins if reply.cache else ())
-        return named if reply.cache is None or reply.cache.keys is not None else f"{named} (values alone, for a bridge)"
+        return named if reply.cache is None or reply.cache.has_keys else f"{named} (values alone, for a bridge)"
 
     def _check_positions(self, loaded: LoadedModel) -> None:
         """Refuse a model whose keys cannot be moved to other positions."""

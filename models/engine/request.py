@@ -313,9 +313,12 @@ class Sparse:
 
 @dataclass(frozen=True, eq=False)
 class KeysValues:
-    """Keys and values (L, heads, n, width) of some positions of a sequence, and these positions (n,), on the CPU."""
+    """Keys and values (L, heads, n, width) of some positions of a sequence, and these positions (n,), on the CPU.
 
-    keys: torch.Tensor | None
+    Without `Record.keys`, `keys` has no positions.
+    """
+
+    keys: torch.Tensor
     values: torch.Tensor
     at: torch.Tensor
     origins: tuple[Origin, ...] = ()
@@ -324,6 +327,11 @@ class KeysValues:
     """True for positions (L, n) that a layer lacks, as in `Cached`."""
     text: torch.Tensor | None = None
     """True for positions (n,) of texts and words; False for the template's own and received ones."""
+
+    @property
+    def has_keys(self) -> bool:
+        """True if the keys were recorded, too."""
+        return self.keys.shape[2] == len(self.at)
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,7 @@ class Sequence:
             masked = masked[:, kept.at]
             known = tuple(each for each in wanted if each in origins)
             text = torch.tensor([origin in ("text", "words") for origin in origins], dtype=torch.bool)[kept.at]
-            keys = kept.keys if self.request.record.keys else None
+            keys = kept.keys if self.request.record.keys else kept.keys[:, :, :0]
             self._cache = replace(kept, keys=keys, origins=known, masked=masked if masked.any() else None, text=text)
 
     def _cut(self) -> Finish | None:

@@ -58,7 +58,6 @@ def keys_values(loaded: LoadedModel, texts: Sequence[tuple[int, ...]], *, keys: 
 
 def unrotated(loaded: LoadedModel, cache: KeysValues) -> torch.Tensor:
     """Return the keys (L, h, n, w) as if each stood at position 0."""
-    assert cache.keys is not None, "it was asked for"
     return loaded.network.rotary.turn(cache.keys, range(loaded.layers), -cache.at)
 
 
