@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
@@ -41,7 +41,7 @@ CUT = 8.0  # standard deviations: single coordinates of a state can be hundreds 
 LABEL, TENSORS = "bridge.json", "bridge.safetensors"
 LONGEST = 100_000  # characters of a label
 LARGEST = 8 << 30  # bytes of tensors
-DTYPES = {"F32": (torch.float32, 4), "BF16": (torch.bfloat16, 2)}
+SIZES = {"F32": 4, "BF16": 2}  # bytes of a number
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Label:
     @property
     def nbytes(self) -> int:
         """Bytes of the tensors."""
-        return sum(prod(shape) * DTYPES[dtype][1] for shape, dtype in self.shapes().values())
+        return sum(prod(shape) * SIZES[dtype] for shape, dtype in self.shapes().values())
 
     @property
     def about(self) -> str:
@@ -258,19 +258,13 @@ def _read(folder: str, label: Label) -> Bridge:
     return Bridge(label, tensors)
 
 
-def about(folder: str) -> str:
-    """Describe a bridge in one line: "qwen to smollm2, 3f2a..."."""
-    return read_label(folder).about
-
-
-def bridge_for(sender: str, receiver: LoadedModel, folders: Sequence[str]) -> Bridge | None:
-    """Return the bridge from a model, by its `weights_key`, to a loaded model, or None if no folder has it.
+def bridge_for(sender: str, receiver: LoadedModel, labels: Mapping[str, Label]) -> Bridge | None:
+    """Return the bridge from a model, by its `weights_key`, to a loaded model, or None if no folder's label has it.
 
     Raises:
-        UsageError: a folder is no bridge.
+        UsageError: the folder's files do not belong together.
     """
-    for folder in folders:
-        label = read_label(folder)
+    for folder, label in labels.items():
         ends = label.sender.weights, label.receiver.weights, label.receiver.vocabulary, label.receiver.shape
         shape = (receiver.layers, *receiver.network.cache_shape)
         if ends == (sender, receiver.weights_key, receiver.vocabulary_key, shape):

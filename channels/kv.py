@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar
 
 import torch
 from torch.nn.functional import pad
 
-from sottovoce.channels.bridge import Bridge, about, bridge_for
+from sottovoce.channels.bridge import Bridge, Label, bridge_for, read_label
 from sottovoce.channels.compress import vectors
 from sottovoce.channels.kv_layers import check_meeting, chosen_layers, layer_of, meeting
 from sottovoce.channels.message import MessageRef
@@ -141,8 +142,8 @@ class KV(Protocol):
         return told
 
     def _check_without_bridge(self, speaker: LoadedModel, hearer: LoadedModel) -> None:
-        if (folders := self.options.bridge) and not super()._reads(speaker.weights_key, hearer):
-            known = "; ".join(f"{folder!r} leads from {about(folder)}" for folder in folders)
+        if self.options.bridge and not super()._reads(speaker.weights_key, hearer):
+            known = "; ".join(f"{folder!r} leads from {label.about}" for folder, label in self._labels.items())
             raise ProtocolError(
                 f"no bridge leads from {speaker.name!r} to {hearer.name!r}, with the weights and tokenizers that they "
                 f"have: {known}",
@@ -158,10 +159,14 @@ class KV(Protocol):
         if not self.rules.every_layer:
             check_meeting(self._layers(speaker), speaker, hearer)
 
+    @cached_property
+    def _labels(self) -> dict[str, Label]:
+        """The labels of the bridges by folder, read once: what is put there later is no part of this discussion."""
+        return {folder: read_label(folder) for folder in self.options.bridge}
+
     def _bridge(self, weights: str, hearer: LoadedModel) -> Bridge | None:
         """Return the bridge that leads to a model from the one with these weights; equal models need none."""
-        folders = self.options.bridge
-        return bridge_for(weights, hearer, folders) if folders and weights != hearer.weights_key else None
+        return bridge_for(weights, hearer, self._labels) if weights != hearer.weights_key else None
 
     def _reads(self, weights: str, loaded: LoadedModel) -> bool:
         return super()._reads(weights, loaded) or self._bridge(weights, loaded) is not None

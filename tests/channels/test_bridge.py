@@ -385,11 +385,11 @@ def test_a_bridge_is_of_two_models_alone(change: dict[str, Any], folder: str) ->
 
 def test_the_bridge_of_several_is_the_one_between_the_two(folder: str, tmp_path: Path) -> None:
     random_bridge(deep(), narrow(), tmp_path / "back")
-    folders = (folder, str(tmp_path / "back"))
+    labels = {each: read_label(each) for each in (folder, str(tmp_path / "back"))}
     for sender, receiver, name in ((narrow(), deep(), folder), (deep(), narrow(), str(tmp_path / "back"))):
-        bridge = bridge_for(sender.weights_key, receiver, folders)
+        bridge = bridge_for(sender.weights_key, receiver, labels)
         assert bridge is not None and bridge.label == read_label(name)
-    assert bridge_for(narrow().weights_key, narrow(), folders) is None
+    assert bridge_for(narrow().weights_key, narrow(), labels) is None
 
 
 def test_a_label_with_another_shape_than_its_models_have_leads_nowhere(tmp_path: Path) -> None:
