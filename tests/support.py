@@ -92,16 +92,21 @@ LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [
 @cache
 def tiny_tokenizer() -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer with a ChatML template."""
+    return trained_tokenizer([LESSON] * 4, VOCABULARY, CHATML)
+
+
+def trained_tokenizer(texts: Sequence[str], size: int, template: str) -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer of so many pieces, with a chat template."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+        vocab_size=size, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
     )
-    bpe.train_from_iterator([LESSON] * 4, trainer)
+    bpe.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=bpe, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=CHATML
+        tokenizer_object=bpe, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=template
     )
 
 

@@ -76,7 +76,7 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     for loaded in (sender, receiver):
         loaded.engine.forget()  # the texts that were read; no other request begins like them
     work = Refinement(receiver, tensors, spread, known, settings.seed)
-    state, identity = folder / STATE, f"{label} {settings.texts is None}"
+    state, identity = folder / STATE, str(label)
     planned = _restored(work, state, identity) or settings.steps
     began = time.monotonic()
     try:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import cos, pi
+from typing import Any
 
 import torch
 from torch.nn.functional import cross_entropy, pad
@@ -58,9 +59,11 @@ class Refinement:
         sized = [each for each in found if len(self.receiver.chat.ids(each[2])) <= LONGEST]
         texts = dict.fromkeys(read.lesson.text for read, _, _ in sized)
         held = set([*texts][:: max(len(texts) // HELD, 5)])  # no text of these is trained on
-        self.held_out = [each for each in sized if each[0].lesson.text in held][::2][:HELD]
-        self.questions = [each for each in sized if each[0].lesson.text not in held and not repeats(each)]
-        self.repeated = [each for each in sized if each[0].lesson.text not in held and repeats(each)]
+        apart = [each for each in sized if each[0].lesson.text in held]
+        self.held_out = apart[:: max(len(apart) // HELD, 1)][:HELD]
+        trained = [each for each in sized if each[0].lesson.text not in held]
+        self.questions = [each for each in trained if not repeats(each)]
+        self.repeated = [each for each in trained if repeats(each)]
 
     def step(self, planned: int | None) -> float:
         """Make a step of `planned`, and return its loss in nats per token. The first WARM are alike for all plans."""
@@ -95,25 +98,16 @@ class Refinement:
 
     def loss(self, batch: Sequence[Example]) -> torch.Tensor:
         """Return the mean over examples of a wanted reply's loss, in nats per token."""
-        receiver, head = self.receiver, self.tensors["head_keys"].shape[2]
-        mapped = [self._mapped(read.features) for read, _, _ in batch]
-        longest = max(keys.shape[2] for keys, _ in mapped)
-        cache = DynamicCache()
-        for layer in range(receiver.layers):
-            parts = [
-                torch.stack(
-                    [torch.cat([self.tensors[name][layer], _filled(each[j][layer], longest)], 1) for each in mapped]
-                )
-                for j, name in enumerate(("head_keys", "head_values"))
-            ]
-            keys, values = (part.to(receiver.network.device, receiver.dtype) for part in parts)
-            cache.update(keys, values, layer)
-        prompts = [prompt_of(receiver, request) for _, request, _ in batch]
-        replies = [(*receiver.chat.ids(reply, plain=True), *receiver.stop_ids[:1]) for _, _, reply in batch]
-        n = max(len(prompt) + len(reply) for prompt, reply in zip(prompts, replies, strict=True))
+        receiver, mapped = self.receiver, [self._mapped(read.features) for read, _, _ in batch]
+        chats = [
+            (prompt_of(receiver, request), (*receiver.chat.ids(reply, plain=True), *receiver.stop_ids[:1]))
+            for _, request, reply in batch
+        ]
+        head, longest = self.tensors["head_keys"].shape[2], max(keys.shape[2] for keys, _ in mapped)
+        n = max(len(prompt) + len(reply) for prompt, reply in chats)
         ids, wanted = torch.zeros(len(batch), n, dtype=torch.long), torch.full((len(batch), n), -1)
         seen, places = torch.zeros(len(batch), head + longest + n, dtype=torch.long), torch.zeros_like(ids)
-        for i, (prompt, reply, (keys, _)) in enumerate(zip(prompts, replies, mapped, strict=True)):
+        for i, ((prompt, reply), (keys, _)) in enumerate(zip(chats, mapped, strict=True)):
             m, whole = head + keys.shape[2], prompt + reply
             ids[i, : len(whole)] = torch.tensor(whole)
             wanted[i, len(prompt) - 1 : len(whole) - 1] = torch.tensor(reply)
@@ -121,14 +115,26 @@ class Refinement:
             seen[i, head + longest : head + longest + len(whole)] = 1
             places[i] = torch.arange(m, m + n)
         ids, wanted, seen, places = (each.to(receiver.network.device) for each in (ids, wanted, seen, places))
-        states = receiver.model.get_decoder()(
-            input_ids=ids, attention_mask=seen, position_ids=places, **{cache_argument(receiver.model): cache}
-        ).last_hidden_state
+        named: dict[str, Any] = {cache_argument(receiver.model): self._cache(mapped, longest)}  # Any: of a cache
+        decoder = receiver.model.get_decoder()
+        states = decoder(input_ids=ids, attention_mask=seen, position_ids=places, **named).last_hidden_state
         spoken = wanted >= 0
-        logits = receiver.network.head(states[spoken]).float()
-        each = cross_entropy(logits, wanted[spoken], reduction="none")
+        each = cross_entropy(receiver.network.head(states[spoken]).float(), wanted[spoken], reduction="none")
         per_example = torch.zeros(len(batch), device=each.device).index_add(0, spoken.nonzero()[:, 0], each)
         return (per_example / spoken.sum(1)).mean()
+
+    def _cache(self, mapped: Sequence[tuple[torch.Tensor, torch.Tensor]], n: int) -> DynamicCache:
+        """Return a cache with the head and the mapped keys and values, filled up to n positions."""
+        cache, device, dtype = DynamicCache(), self.receiver.network.device, self.receiver.dtype
+        filled = [[pad(part, (0, 0, 0, n - part.shape[2])) for part in pair] for pair in mapped]
+        heads = [self.tensors[name] for name in ("head_keys", "head_values")]
+        keys, values = (
+            torch.stack([torch.cat([head, pair[j]], dim=2) for pair in filled]).to(device, dtype)
+            for j, head in enumerate(heads)
+        )
+        for layer in range(self.receiver.layers):
+            cache.update(keys[:, layer], values[:, layer], layer)
+        return cache
 
     def _mapped(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return keys, rotated to their places behind the head, and values (L, h, n, w)."""
@@ -174,7 +180,3 @@ def head_tensors(receiver: LoadedModel) -> Tensors:
     cache = receiver.engine.run(request).cache
     assert cache is not None, "it was asked for"
     return {"head_keys": cache.keys.float(), "head_values": cache.values.float()}
-
-
-def _filled(rows: torch.Tensor, n: int) -> torch.Tensor:
-    return pad(rows, (0, 0, 0, n - rows.shape[1]))

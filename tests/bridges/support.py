@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from sottovoce.bridges.fit import Settings, fit
@@ -15,7 +14,7 @@ from sottovoce.bridges.refine import head_tensors
 from sottovoce.bridges.texts import FACTS
 from sottovoce.channels.bridge import Label, Side, save_bridge
 from sottovoce.models import LoadedModel, assemble
-from tests.support import SPECIAL, tiny_loaded, tiny_model
+from tests.support import tiny_loaded, tiny_model, trained_tokenizer
 
 SIZE = 420
 HUMAN = (
@@ -28,17 +27,7 @@ STEPS, TOKENS = 4, 550
 @cache
 def other_tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer of other pieces than the tiny one, with another template."""
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=SIZE, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
-    )
-    bpe.train_from_iterator([part for fact in FACTS for part in fact], trainer)
-    return PreTrainedTokenizerFast(
-        tokenizer_object=bpe, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=HUMAN
-    )
+    return trained_tokenizer([part for fact in FACTS for part in fact], SIZE, HUMAN)
 
 
 @cache

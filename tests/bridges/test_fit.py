@@ -13,7 +13,6 @@ from sottovoce.bridges.fit import RIDGE, STATE, fit, ridge
 from sottovoce.bridges.pairs import aligned, keys_values, read, unrotated
 from sottovoce.bridges.refine import HELD, Refinement, head_tensors, prompt_of, repeats
 from sottovoce.bridges.texts import Lesson
-from sottovoce.bridges.trial import named
 from sottovoce.channels.bridge import LABEL, TENSORS, Bridge, read_label, standardized
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, Record, Request, Stop, assemble
@@ -245,14 +244,6 @@ def test_a_step_depends_on_the_number_of_steps_only_after_the_first_ones(monkeyp
 
 
 # The test
-
-
-@pytest.mark.parametrize(
-    ("text", "is_named"),
-    [("It is Zor.", True), ("zor", True), ("Zorro", False), ("the zor-boat", True), ("", False)],
-)
-def test_an_answer_names_a_target_as_a_word(text: str, is_named: bool) -> None:
-    assert named(text, "Zor") == is_named
 
 
 def test_what_was_carried_is_counted_four_ways(whole: Path) -> None:
