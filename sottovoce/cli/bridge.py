@@ -19,7 +19,7 @@ from sottovoce.core.errors import StoppedError, UsageError
 from sottovoce.core.files import check_folder
 from sottovoce.core.text import amount, counted, one_line, say
 from sottovoce.core.validation import Checked
-from sottovoce.report.tables import console_of, moves, table
+from sottovoce.report.tables import bar, console_of, moves, table
 from sottovoce.report.tables import show as show_table
 
 if TYPE_CHECKING:
@@ -170,20 +170,17 @@ def described(folder: Path, label: Label) -> str:
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float], None]]:
     """Yield a function that shows what is done now, with the time left; on a pipe, a line for each step."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     console, last = console_of(stderr=True), ""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not moves(console)) as bar:
-        task = bar.add_task("", total=1)
+    with bar(console) as shown:
+        task = shown.add_task("", total=1)
 
         def report(now: str, share: float) -> None:
             nonlocal last
             if now != last:
-                bar.reset(task, description=now, total=1)
+                shown.reset(task, description=now, total=1)
                 if not moves(console):
                     say(f"{now} ...", error=True)
             last = now
-            bar.update(task, completed=min(share, 1.0))
+            shown.update(task, completed=min(share, 1.0))
 
         yield report

@@ -19,7 +19,7 @@ from sottovoce.core.errors import UsageError
 from sottovoce.core.files import models_folder
 from sottovoce.core.text import amount, one_line, say
 from sottovoce.core.validation import Checked
-from sottovoce.report.tables import console_of, moves, show, wrapped
+from sottovoce.report.tables import bar, console_of, moves, show, wrapped
 
 if TYPE_CHECKING:
     from sottovoce.models.doctor import Finding
@@ -71,20 +71,17 @@ def pull(options: PullOptions) -> None:
 
 def pull_shown(name: str, console: Console) -> None:
     """Pull a model of the catalogue with a progress bar; then print one line: what it is, its size, its folder."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     from sottovoce.models import sources
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not moves(console)) as bar:
-        task = bar.add_task("looking", total=None)
+    with bar(console) as shown:
+        task = shown.add_task("looking", total=None)
 
         def report(line: str) -> None:
-            bar.update(task, description=f"{line} ...", total=None)
+            shown.update(task, description=f"{line} ...", total=None)
             if not moves(console):
                 console.print(f"{line} ...", soft_wrap=True)
 
-        folder = sources.pull(name, report, lambda part: bar.update(task, completed=part, total=1))
+        folder = sources.pull(name, report, lambda part: shown.update(task, completed=part, total=1))
     package, stored = sources.CATALOGUE[name], {model.name: model for model in sources.stored_models()}[name]
     size, licence = amount(stored.nbytes), f"licence {package.licence}"
     console.print(f"{name}: {package.description}, {size}, {licence}, in {folder}", soft_wrap=True)

@@ -16,6 +16,8 @@ from rich.text import Text
 from sottovoce.core.text import ERRORS, figure, harmless
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from sottovoce.analysis.statistics import Share
 
 HANGING = re.compile(r"(?:- | *\S.* {2,})?")
@@ -136,6 +138,14 @@ def console_of(*, stderr: bool = False) -> Console:
 def moves(console: Console) -> bool:
     """Return whether output can be overwritten: on a terminal that is not a dumb one."""
     return console.is_terminal and not console.is_dumb_terminal
+
+
+def bar(console: Console) -> Progress:
+    """Return a bar with the time left that vanishes at its end; none is drawn where nothing moves."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # late: most commands draw none
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not moves(console))
 
 
 def _encodable(text: Text, encoding: str) -> Text:
