@@ -1,13 +1,16 @@
-"""Bridges: fitted maps from the values of one model's layers to keys and values of another model.
+"""Bridges: fitted maps from what one model computed of a text to keys and values of another model.
 
-Two models of different families share neither tokens nor states. A bridge is a linear map from the values that a
-sender computed at a position, in all layers, to the keys (before their rotation) and values of all layers of a
-receiver. One position of the sender becomes one position of the receiver. Values have no rotation, so that the map
-does not depend on where a position stood. `sottovoce.bridges` fits it.
+Two models of different families share neither tokens nor states. A bridge is a linear map from the input embedding of
+a sender's token and the values that the sender computed there, in all layers, to the keys (before their rotation) and
+values of all layers of a receiver. Values have no rotation, so that the map does not depend on where a position stood.
+A token of the sender becomes as many positions as the receiver's tokenizer has tokens for it, MOST at most: a name of
+one token here may be three there, and the receiver must find each to say it. `sottovoce.bridges` fits it.
 
-A bridge is a folder with two files: `bridge.safetensors` and `bridge.json`, the label. Tensors, with F = the numbers of
-a sender's position (layers x heads x width) and O = those of a receiver's (2 x layers x heads x width):
+A bridge is a folder with two files: `bridge.safetensors` and `bridge.json`, the label. Tensors, with V tokens of the
+sender, F = the numbers of its position (layers x heads x width, its embedding, and MOST for which of a token's
+positions it is) and O = those of a receiver's (2 x layers x heads x width):
 
+    counts (V,)                                 positions that each token of the sender becomes, 1 to MOST
     mean, scale (F,)                            standardize the features, which are then cut at +-CUT
     weight (F, O), bias (O,)                    the map; keys first, then values, each by layer, head, width
     head_keys, head_values (L, heads, h, w)     the receiver's own beginning of a user's turn, at positions 0 .. h - 1
@@ -29,19 +32,21 @@ from pathlib import Path
 import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
+from torch.nn.functional import one_hot
 
 from sottovoce.core.errors import UsageError, first_line
 from sottovoce.core.files import bytes_of, opened, text_of, write
 from sottovoce.core.text import one_line
 from sottovoce.core.validation import first_wrong, shown
-from sottovoce.models import Cached, LoadedModel
+from sottovoce.models import Cached, KeysValues, LoadedModel
 
-FORMAT = 1
+FORMAT = 2
+MOST = 4
 CUT = 8.0  # standard deviations: single coordinates of a state can be hundreds of times larger than the rest
 LABEL, TENSORS = "bridge.json", "bridge.safetensors"
 LONGEST = 100_000  # characters of a label
 LARGEST = 8 << 30  # bytes of tensors
-SIZES = {"F32": 4, "BF16": 2}  # bytes of a number
+SIZES = {"F32": 4, "BF16": 2, "U8": 1}  # bytes of a number
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,10 @@ class Side:
     layers: int
     heads: int
     width: int
+    tokens: int
+    """Rows of the embedding table."""
+    embedding: int
+    """Numbers of a row."""
 
     @classmethod
     def of(cls, loaded: LoadedModel) -> Side:
@@ -63,7 +72,8 @@ class Side:
         loaded.network.check_handing_over()
         heads, width = loaded.network.cache_shape
         name = Path(loaded.name).name if Path(loaded.name).exists() else loaded.name
-        return cls(name, loaded.weights_key, loaded.vocabulary_key, loaded.layers, heads, width)
+        table = len(loaded.table), loaded.table.width
+        return cls(name, loaded.weights_key, loaded.vocabulary_key, loaded.layers, heads, width, *table)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -113,9 +123,10 @@ class Label:
 
     def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Return the shape and the dtype of each tensor, in safetensors' words."""
-        wide, out, side = self.sender.numbers, 2 * self.receiver.numbers, self.receiver
+        wide, out, side = self.sender.numbers + self.sender.embedding + MOST, 2 * self.receiver.numbers, self.receiver
         head = (side.layers, side.heads, self.head, side.width)
         return {
+            "counts": ((self.sender.tokens,), "U8"),
             **{name: ((wide,), "F32") for name in ("mean", "scale")},
             **{"weight": ((wide, out), "BF16"), "bias": ((out,), "F32")},
             **{name: (head, "F32") for name in ("head_keys", "head_values")},
@@ -133,28 +144,40 @@ class Label:
 
 
 LABELS = TypeAdapter(Label)
+Tensors = Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class Bridge:
-    """A map from the values of a sender's positions to keys and values of a receiver."""
+    """A map from a sender's text to keys and values of a receiver."""
 
     label: Label
-    tensors: Mapping[str, torch.Tensor] = field(repr=False)
+    tensors: Tensors = field(repr=False)
 
     @cached_property
     def _weight(self) -> torch.Tensor:
         return self.tensors["weight"].float()
 
-    def mapped(self, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the receiver's keys, not rotated, and values (L, heads, n, w) for a sender's values (l, h, n, w')."""
-        found = standardized(features(values), self.tensors["mean"], self.tensors["scale"]) @ self._weight
-        side = self.label.receiver
-        return split(found + self.tensors["bias"], side.layers, side.heads)
+    def fits(self, tensors: Tensors) -> bool:
+        """Return True for values, embeddings and tokens (see `handed`) of its sender's shape."""
+        side, (layers, heads, _, width) = self.label.sender, tensors["values"].shape
+        ids = tensors.get("text")
+        return (
+            side.shape == (layers, heads, width)
+            and ids is not None
+            and tensors["inputs"].shape[1] == side.embedding
+            and not bool((ids >= side.tokens).any())
+        )
 
-    def piece(self, values: torch.Tensor, loaded: LoadedModel, *, first: bool) -> Cached:
-        """Return a sender's values (l, h, n, w') as a piece of the receiver's prompt; `first`: it begins the prompt."""
-        keys, values = self.mapped(values)
+    def mapped(self, tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the receiver's keys, not rotated, and values (L, heads, m, w) for a sender's text: see `features`."""
+        rows = standardized(features(tensors, self.tensors["counts"]), self.tensors["mean"], self.tensors["scale"])
+        side = self.label.receiver
+        return split(rows @ self._weight + self.tensors["bias"], side.layers, side.heads)
+
+    def piece(self, tensors: Tensors, loaded: LoadedModel, *, first: bool) -> Cached:
+        """Return a text (see `features`) as a piece of the receiver's prompt; `first`: it begins the prompt."""
+        keys, values = self.mapped(tensors)
         head = self.label.head if first else 0
         at = torch.arange(head, head + keys.shape[2])
         layers = tuple(range(loaded.layers))
@@ -167,7 +190,26 @@ class Bridge:
         return Cached(keys, values, layers, at, none, none)
 
 
-def features(values: torch.Tensor) -> torch.Tensor:
+def handed(cache: KeysValues, loaded: LoadedModel) -> dict[str, torch.Tensor]:
+    """Return what a sender hands over for a bridge: `values` (l, h, n, w), `text` (n,), and `inputs` (n, E).
+
+    These are its token ids, -1 where no text stands, and their input embeddings, 0 there.
+    """
+    assert cache.text is not None, "it comes from the engine"
+    rows = loaded.table.rows[cache.text.clamp_min(0).to(loaded.table.rows.device)].cpu()
+    return {"values": cache.values, "text": cache.text, "inputs": rows * (cache.text >= 0)[:, None]}
+
+
+def features(tensors: Tensors, counts: torch.Tensor) -> torch.Tensor:
+    """Return the features (m, F) of each position that a text (see `handed`) of n tokens becomes."""
+    rows = torch.cat([rows_of(tensors["values"]), tensors["inputs"].float()], dim=1)
+    times = counts[tensors["text"]].long()
+    at = torch.repeat_interleave(torch.arange(len(rows)), times)
+    which = torch.arange(len(at)) - (times.cumsum(0) - times)[at]
+    return torch.cat([rows[at], one_hot(which, MOST).float()], dim=1)
+
+
+def rows_of(values: torch.Tensor) -> torch.Tensor:
     """Return values (l, h, n, w) as one row for each position, (n, l * h * w)."""
     return values.float().permute(2, 0, 1, 3).flatten(1)
 
@@ -255,6 +297,8 @@ def _read(folder: str, label: Label) -> Bridge:
         raise UsageError(f"{wrong}has a number that is not finite; fit it again")
     if bool((tensors["scale"] <= 0).any()):
         raise UsageError(f"{wrong}has a scale that is not positive; fit it again")
+    if not bool(((tensors["counts"] >= 1) & (tensors["counts"] <= MOST)).all()):
+        raise UsageError(f"{wrong}has a count that is not 1 to {MOST}; fit it again")
     return Bridge(label, tensors)
 
 

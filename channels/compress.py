@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 KEPT = "kept"
 SCALE = ".scale"
-CARRIED = ("states", "rows", "keys", "values", "first_keys", "first_values", "state")
+CARRIED = ("states", "rows", "keys", "values", "inputs", "first_keys", "first_values", "state")
 """Carried tensors, by the first part of their names."""
 UNCOMPRESSED = (KEPT, "bridged")
 """Carried tensors that are not compressed, by the first part of their names."""

@@ -18,7 +18,7 @@ from typing import ClassVar
 import torch
 from torch.nn.functional import pad
 
-from sottovoce.channels.bridge import Bridge, Label, bridge_for, read_label
+from sottovoce.channels.bridge import Bridge, Label, bridge_for, handed, read_label
 from sottovoce.channels.compress import vectors
 from sottovoce.channels.kv_layers import check_meeting, chosen_layers, layer_of, meeting
 from sottovoce.channels.message import MessageRef
@@ -194,8 +194,8 @@ class KV(Protocol):
             carried["keys"] = cache.keys[chosen]
         if cache.masked is not None:
             carried["masked"] = cache.masked
-        if self.options.bridge and cache.text is not None:
-            carried["text"] = cache.text
+        if self.options.bridge:
+            carried |= handed(cache, loaded)
         if rest and cache.has_keys:
             carried |= {"first_keys": cache.keys[rest, :, :1], "first_values": cache.values[rest, :, :1]}
         return carried
@@ -233,9 +233,9 @@ class KV(Protocol):
         values = payload.tensors.get("values")
         if values is None or not super().carries(reference, payload, loaded):
             return False
-        layers, heads, _, width = values.shape
+        _, heads, _, width = values.shape
         if (bridge := self._bridge(payload.label.weights, loaded)) is not None:
-            return "text" in payload.tensors and bridge.label.sender.shape == (layers, heads, width)
+            return bridge.fits({**payload.tensors, "values": values})
         return "keys" in payload.tensors and (heads, width) == loaded.network.cache_shape
 
     def _piece(self, payload: Payload, loaded: LoadedModel, at: list[int], *, first: bool = False) -> Cached:
@@ -244,10 +244,11 @@ class KV(Protocol):
         Over a bridge, only texts; `first`: they stand before the prompt.
         """
         if (bridge := self._bridge(payload.label.weights, loaded)) is not None:
-            values = vectors(payload.tensors, "values")
-            assert values is not None, "checked by `carries`"
-            texts = [i for i in at if payload.tensors["text"][i]]
-            return bridge.piece(values[:, :, texts], loaded, first=first and bool(texts))
+            values, inputs = (vectors(payload.tensors, name) for name in ("values", "inputs"))
+            assert values is not None and inputs is not None, "checked by `carries`"
+            texts = [i for i in at if payload.tensors["text"][i] >= 0]
+            text = {"values": values[:, :, texts], "inputs": inputs[texts], "text": payload.tensors["text"][texts]}
+            return bridge.piece(text, loaded, first=first and bool(texts))
         names = ("keys", "values", "first_keys", "first_values")
         keys, values, first_keys, first_values = (vectors(payload.tensors, name) for name in names)
         assert keys is not None and values is not None, "checked by `carries`"

@@ -25,6 +25,7 @@ AXES = {
     **{"spans": "n 2", "top_ids": "n top", "top_logprobs": "n top", KEPT: "kept"},
     **{"rows": "kept *", "bridged": "n *", "sparse.ids": "n k", "sparse.weights": "n k", "states": "layers kept *"},
     **{"keys": "layers heads p w", "values": "layers heads p w", "at": "p", "masked": "* p", "text": "p"},
+    **{"inputs": "p *"},
     **{"thought_ids": "*", "state": "1 *"},
     **dict.fromkeys(("first_keys", "first_values"), "others heads 1 w"),
 }
@@ -37,6 +38,7 @@ TOGETHER = (
     ("values", "at"),
     ("first_keys", "first_values"),
     ("sparse.ids", "sparse.weights"),
+    ("text", "inputs"),
 )
 """Tensors of which none is read without the others; each payload has the first."""
 Tensors = Mapping[str, "torch.Tensor"]
@@ -117,9 +119,9 @@ def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[str]:
 
 def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterator[str]:
     n = len(tensors["ids"])
-    most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS, "masked": 1, "text": 1}
+    most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS, "masked": 1}
     for name in [name for name in INTEGERS if name in tensors]:
-        least = -1 if name == "ids" else 0  # providers return no ids
+        least = -1 if name in ("ids", "text") else 0  # providers return no ids, and a template is no text
         yield from _outside(f"a value of {name}", tensors[name], least, most.get(name))
     if bool((tensors["spans"][:, 0] > tensors["spans"][:, 1]).any()):
         yield _wrong("a span", "backwards", "its start before its end")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CARRIED = ("states", "rows", "sparse", "kept")
 """Tensors other than words and statistics, by the first part of their names."""
-HANDED = ("keys", "values", "first_keys", "first_values", "state")
+HANDED = ("keys", "values", "inputs", "first_keys", "first_values", "state")
 """Tensors that do not belong to the tokens of a message."""
 PLACES = ("at", "masked", "text")
 """Tensors that say where these stand."""

@@ -326,7 +326,7 @@ class KeysValues:
     masked: torch.Tensor | None = None
     """True for positions (L, n) that a layer lacks, as in `Cached`."""
     text: torch.Tensor | None = None
-    """True for positions (n,) of texts and words; False for the template's own and received ones."""
+    """Token ids (n,) of texts and words; -1 for the template's own and received positions."""
 
     @property
     def has_keys(self) -> bool:

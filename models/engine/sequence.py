@@ -273,9 +273,16 @@ class Sequence:
                     masked[layer, start:end] = True
             masked = masked[:, kept.at]
             known = tuple(each for each in wanted if each in origins)
-            text = torch.tensor([origin in ("text", "words") for origin in origins], dtype=torch.bool)[kept.at]
+            ids = [*self.request.inputs, *[0] * len(self.thoughts), *self.recorder.known_ids(self.n)]
+            text = [id if origin in ("text", "words") else -1 for id, origin in zip(ids, origins, strict=True)]
             keys = kept.keys if self.request.record.keys else kept.keys[:, :, :0]
-            self._cache = replace(kept, keys=keys, origins=known, masked=masked if masked.any() else None, text=text)
+            self._cache = replace(
+                kept,
+                keys=keys,
+                origins=known,
+                masked=masked if masked.any() else None,
+                text=torch.tensor(text)[kept.at],
+            )
 
     def _cut(self) -> Finish | None:
         """Cut the reply before the first token that overlaps a stop string."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from sottovoce.bridges.pairs import read
+from sottovoce.bridges.pairs import counts_of, read
 from sottovoce.bridges.refine import Refinement, Tensors, head_tensors
 from sottovoce.bridges.texts import Texts
 from sottovoce.bridges.trial import trial
@@ -25,9 +25,9 @@ from sottovoce.core.errors import UsageError, first_line
 from sottovoce.core.files import write
 from sottovoce.models import LoadedModel
 
-TOKENS = 12_000  # positions of the sender that are read, about
+TOKENS = 24_000  # positions of the sender that are read, about
 WIDTH = 55  # of these in a text, about
-RIDGE = 0.3  # share of a feature's variance: with less, held-out texts are explained worse
+RIDGE = 0.03  # share of a feature's variance
 STATE = "state.safetensors"
 TRIED = 3  # steps whose time is measured; they do not depend on how many follow
 CHECKS = 10  # times that the held-out examples are measured
@@ -67,9 +67,11 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     lessons = list(islice(texts.lessons(rng), max(settings.tokens // WIDTH, 10)))
     digest = hashlib.sha256("\n".join(each.text for each in lessons).encode()).hexdigest()
     label = Label(*ends, "", digest, 0, settings.seed, 0, 0, 0)
-    known, targets = read(sender, receiver, lessons, lambda n: report("reading", n / settings.tokens))
+    counts = counts_of(sender, receiver)
+    known, targets = read(sender, receiver, lessons, counts, lambda n: report("reading", n / settings.tokens))
     report("solving", 0)
-    tensors = ridge(torch.cat([each.features for each in known]), targets) | head_tensors(receiver)
+    tensors = ridge(torch.cat([each.features for each in known]), targets)
+    tensors |= {"counts": counts, **head_tensors(receiver)}
     spread = targets.std(0).clamp_min(1e-6)
     label = replace(label, tokens=len(targets), head=tensors["head_keys"].shape[2])
     del targets

@@ -32,6 +32,10 @@ LONGEST = 120  # tokens of a reply
 Example = tuple[Read, str, str]
 """A text, a request about it, and the reply that is wanted."""
 Tensors = dict[str, torch.Tensor]
+Pair = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values (L, h, m, w)."""
+Chat = tuple[tuple[int, ...], tuple[int, ...]]
+"""The tokens of a prompt, and of the reply that is wanted."""
 
 
 @dataclass(eq=False)
@@ -54,7 +58,7 @@ class Refinement:
     def __post_init__(self) -> None:
         self.weight = (self.tensors["weight"] / self.spread).requires_grad_()
         self.bias = (self.tensors["bias"] / self.spread).requires_grad_()
-        self.adam = torch.optim.Adam([self.weight, self.bias], lr=RATE)
+        self.adam = torch.optim.Adam([self.weight, self.bias], lr=RATE, fused=True)
         found = [(read, request, reply) for read in self.lessons for request, reply in read.lesson.asked]
         sized = [each for each in found if len(self.receiver.chat.ids(each[2])) <= LONGEST]
         texts = dict.fromkeys(read.lesson.text for read, _, _ in sized)
@@ -98,16 +102,27 @@ class Refinement:
 
     def loss(self, batch: Sequence[Example]) -> torch.Tensor:
         """Return the mean over examples of a wanted reply's loss, in nats per token."""
-        receiver, mapped = self.receiver, [self._mapped(read.features) for read, _, _ in batch]
+        receiver = self.receiver
         chats = [
             (prompt_of(receiver, request), (*receiver.chat.ids(reply, plain=True), *receiver.stop_ids[:1]))
             for _, request, reply in batch
         ]
+        found = sorted(
+            zip(self._mapped([read.features for read, _, _ in batch]), chats, strict=True),
+            key=lambda each: sum(map(len, each[1])),
+        )
+        half = (len(found) + 1) // 2  # short ones are not filled up to the length of long ones
+        losses = [self._losses(part) for part in (found[:half], found[half:]) if part]
+        return torch.cat(losses).mean()
+
+    def _losses(self, batch: Sequence[tuple[Pair, Chat]]) -> torch.Tensor:
+        """Return the loss (b,) of each reply behind its mapped keys and values and its prompt."""
+        receiver, mapped = self.receiver, [pair for pair, _ in batch]
         head, longest = self.tensors["head_keys"].shape[2], max(keys.shape[2] for keys, _ in mapped)
-        n = max(len(prompt) + len(reply) for prompt, reply in chats)
+        n = max(len(prompt) + len(reply) for _, (prompt, reply) in batch)
         ids, wanted = torch.zeros(len(batch), n, dtype=torch.long), torch.full((len(batch), n), -1)
         seen, places = torch.zeros(len(batch), head + longest + n, dtype=torch.long), torch.zeros_like(ids)
-        for i, ((prompt, reply), (keys, _)) in enumerate(zip(chats, mapped, strict=True)):
+        for i, ((keys, _), (prompt, reply)) in enumerate(batch):
             m, whole = head + keys.shape[2], prompt + reply
             ids[i, : len(whole)] = torch.tensor(whole)
             wanted[i, len(prompt) - 1 : len(whole) - 1] = torch.tensor(reply)
@@ -120,10 +135,9 @@ class Refinement:
         states = decoder(input_ids=ids, attention_mask=seen, position_ids=places, **named).last_hidden_state
         spoken = wanted >= 0
         each = cross_entropy(receiver.network.head(states[spoken]).float(), wanted[spoken], reduction="none")
-        per_example = torch.zeros(len(batch), device=each.device).index_add(0, spoken.nonzero()[:, 0], each)
-        return (per_example / spoken.sum(1)).mean()
+        return torch.zeros(len(batch), device=each.device).index_add(0, spoken.nonzero()[:, 0], each) / spoken.sum(1)
 
-    def _cache(self, mapped: Sequence[tuple[torch.Tensor, torch.Tensor]], n: int) -> DynamicCache:
+    def _cache(self, mapped: Sequence[Pair], n: int) -> DynamicCache:
         """Return a cache with the head and the mapped keys and values, filled up to n positions."""
         cache, device, dtype = DynamicCache(), self.receiver.network.device, self.receiver.dtype
         filled = [[pad(part, (0, 0, 0, n - part.shape[2])) for part in pair] for pair in mapped]
@@ -136,13 +150,16 @@ class Refinement:
             cache.update(keys[:, layer], values[:, layer], layer)
         return cache
 
-    def _mapped(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return keys, rotated to their places behind the head, and values (L, h, n, w)."""
-        rows = standardized(features, self.tensors["mean"], self.tensors["scale"]) @ self.weight + self.bias
-        rows = rows * self.spread
-        keys, values = split(rows, self.receiver.layers, self.tensors["head_keys"].shape[1])
-        at = torch.arange(keys.shape[2]) + self.tensors["head_keys"].shape[2]
-        return self.receiver.network.rotary.turn(keys, range(self.receiver.layers), at), values
+    def _mapped(self, features: Sequence[torch.Tensor]) -> list[Pair]:
+        """Return each text's keys, rotated to their places behind the head, and values (L, h, m, w)."""
+        known = standardized(torch.cat([*features]), self.tensors["mean"], self.tensors["scale"])
+        rows = (known @ self.weight + self.bias) * self.spread  # one product: its gradient is as large as the map
+        found = list[Pair]()
+        for part in rows.split([len(each) for each in features]):
+            keys, values = split(part, self.receiver.layers, self.tensors["head_keys"].shape[1])
+            at = torch.arange(keys.shape[2]) + self.tensors["head_keys"].shape[2]
+            found.append((self.receiver.network.rotary.turn(keys, range(self.receiver.layers), at), values))
+        return found
 
     def state(self) -> Tensors:
         """Return all that is needed to go on."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sottovoce.bridges.pairs import head_of, keys_values
 from sottovoce.bridges.refine import prompt_of
-from sottovoce.channels.bridge import Bridge, Carried
+from sottovoce.channels.bridge import Bridge, Carried, handed
 from sottovoce.datasets.facts import briefings
 from sottovoce.models import Ids, LoadedModel, Piece, Request, Stop
 from sottovoce.nodes.question import Question, passages_of
@@ -29,7 +29,7 @@ def trial(
     questions = briefings(SAMPLE, n, seed=SEED)
     texts = [" ".join(passage["text"] for passage in passages_of(question, None)) for question in questions]
     read = keys_values(sender, [sender.chat.ids(text, plain=True) for text in texts], keys=False)
-    mapped = [(bridge.piece(each.values, receiver, first=True),) for each in read]
+    mapped = [(bridge.piece(handed(each, sender), receiver, first=True),) for each in read]
     head = Ids(head_of(receiver))
     before: dict[str, Sequence[tuple[Piece, ...]]] = {
         "bridge": mapped,

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from sottovoce.bridges.fit import RIDGE, STATE, fit, ridge
-from sottovoce.bridges.pairs import aligned, keys_values, read, unrotated
+from sottovoce.bridges.pairs import aligned, counts_of, keys_values, read, unrotated
 from sottovoce.bridges.refine import HELD, Refinement, head_tensors, prompt_of, repeats
 from sottovoce.bridges.texts import Lesson
-from sottovoce.channels.bridge import LABEL, TENSORS, Bridge, read_label, standardized
+from sottovoce.channels.bridge import LABEL, MOST, TENSORS, Bridge, handed, read_label, standardized
 from sottovoce.core.errors import UsageError
-from sottovoce.models import Ids, Record, Request, Stop, assemble
+from sottovoce.models import Ids, LoadedModel, Record, Request, Stop, assemble
 from tests.bridges.support import SIZE, STEPS, deep, drawn, fitted, narrow, other_tokenizer, quick
 from tests.support import close, tiny_model
 
@@ -114,18 +114,35 @@ def test_a_template_that_begins_with_the_user_s_text_is_refused(tmp_path: Path) 
 # Pairs
 
 
-def test_a_position_is_paired_with_the_one_that_has_read_the_same_characters() -> None:
+def spelled(loaded: LoadedModel, ids: tuple[int, ...]) -> list[str]:
+    return [loaded.detokenizer(special=True).text((id,)) for id in ids]
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_token_is_paired_with_the_tokens_of_the_same_characters(is_back: bool) -> None:
     text = "The boat of Mia is named Zor."
-    ours, theirs = (loaded.chat.ids(text, plain=True) for loaded in (narrow(), deep()))
-    ends = [
-        [end for _, end in loaded.detokenizer(special=True).spans(ids)]
-        for loaded, ids in ((narrow(), ours), (deep(), theirs))
-    ]
-    found = aligned(narrow(), ours, deep(), theirs)
-    assert len(ours) != len(theirs) and len(found) == len(ours)
-    for end, place in zip(ends[0], found, strict=True):
-        assert ends[1][place] >= end and (place == 0 or ends[1][place - 1] < end)
-    assert aligned(deep(), theirs, deep(), theirs) == [*range(len(theirs))]
+    ends = (deep(), narrow()) if is_back else (narrow(), deep())
+    (ours, theirs), counts = (loaded.chat.ids(text, plain=True) for loaded in ends), counts_of(*ends)
+    found = iter(aligned(ends[0], ours, ends[1], theirs, counts))
+    read, whole = "", spelled(ends[1], theirs)
+    for id, own in zip(ours, spelled(ends[0], ours), strict=True):
+        places = [next(found) for _ in range(int(counts[id]))]
+        told = "".join(whole[place] for place in sorted({*places}))
+        before, read = len(read), read + own
+        assert places == sorted(places)
+        assert own in told or "".join(whole[: places[-1] + 1]).startswith(read)
+        assert len("".join(whole[: places[0]])) <= before or own in told
+    assert read == text and next(found, None) is None
+
+
+def test_a_token_becomes_as_many_positions_as_the_reader_has_tokens_for_it() -> None:
+    counts = counts_of(narrow(), deep())
+    for id, text in enumerate(spelled(narrow(), tuple(range(len(counts))))):
+        assert counts[id] == min(max(len(deep().chat.ids(text, plain=True)), 1), MOST)
+    assert {1, MOST} <= {*counts.tolist()}
+    same = counts_of(deep(), deep())
+    ids = deep().chat.ids("The boat of Mia is named Zor.", plain=True)
+    assert aligned(deep(), ids, deep(), ids, torch.ones_like(same)) == [*range(len(ids))]
 
 
 def test_keys_are_learned_as_they_were_before_their_rotation() -> None:
@@ -160,8 +177,10 @@ def work() -> Refinement:
 
 
 def refinement(*lessons: Lesson, **more: Any) -> Refinement:
-    known, targets = read(narrow(), deep(), lessons, lambda n: None)
-    tensors = ridge(torch.cat([each.features for each in known]), targets) | head_tensors(deep())
+    counts = counts_of(narrow(), deep())
+    known, targets = read(narrow(), deep(), lessons, counts, lambda n: None)
+    tensors = ridge(torch.cat([each.features for each in known]), targets)
+    tensors |= {"counts": counts, **head_tensors(deep())}
     return Refinement(deep(), tensors, targets.std(0).clamp_min(1e-6), known, 0, **more)
 
 
@@ -173,7 +192,7 @@ def test_the_loss_is_that_of_a_reply_in_the_engine_also_in_a_batch(work: Refinem
     surprises = []
     for each, request, _ in examples:
         (sent,) = keys_values(narrow(), [narrow().chat.ids(each.lesson.text, plain=True)], keys=False)
-        piece = bridge.piece(sent.values, deep(), first=True)
+        piece = bridge.piece(handed(sent, narrow()), deep(), first=True)
         record = Record(stats=True, top=SIZE)
         reply = deep().engine.run(Request((piece, Ids(prompt_of(deep(), request))), Stop(1), record=record))
         assert reply.stats is not None

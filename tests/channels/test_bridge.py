@@ -13,7 +13,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from sottovoce.bridges.pairs import keys_values, read
+from sottovoce.bridges.pairs import counts_of, keys_values, read
 from sottovoce.bridges.refine import prompt_of
 from sottovoce.bridges.texts import Lesson
 from sottovoce.channels import create
@@ -24,6 +24,7 @@ from sottovoce.channels.bridge import (
     TENSORS,
     Bridge,
     bridge_for,
+    handed,
     read_bridge,
     read_label,
     save_bridge,
@@ -91,46 +92,60 @@ def cached(request: Request) -> list[Cached]:
     return [piece for piece in request.prompt if isinstance(piece, Cached)]
 
 
-def values_of(text: str) -> torch.Tensor:
-    """The narrow model's values of a text behind its template's head."""
+def text_of(text: str) -> dict[str, torch.Tensor]:
+    """What the narrow model computed of a text behind its template's head."""
     (found,) = keys_values(narrow(), [narrow().chat.ids(text, plain=True)], keys=False)
-    return found.values
+    return handed(found, narrow())
+
+
+def positions(*texts: str) -> int:
+    """The positions that the narrow model's tokens of some texts become."""
+    ids = [id for text in texts for id in narrow().chat.ids(text, plain=True)]
+    return int(counts_of(narrow(), deep())[ids].sum())
 
 
 # The map
 
 
 def test_a_map_is_the_formula_of_the_specification_on_numbers_by_hand() -> None:
-    """One layer, one head of 1, to one layer, one head of 2."""
+    """One layer, one head of 1 and an embedding of 1, to one layer, one head of 2; the second token takes 2 places."""
     label, _ = drawn(narrow(), deep())
-    ends = (replace(label.sender, layers=1, heads=1, width=1), replace(label.receiver, layers=1, heads=1, width=2))
+    ends = (
+        replace(label.sender, layers=1, heads=1, width=1, tokens=2, embedding=1),
+        replace(label.receiver, layers=1, heads=1, width=2),
+    )
+    rows = [[1.0, 2.0, 3.0, 4.0], [10.0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 100.0], [0, 0, 0, 0], [0, 0, 0, 0]]
     tensors = {
-        "mean": torch.tensor([1.0]),
-        "scale": torch.tensor([0.5]),
-        "weight": torch.tensor([[1.0, 2.0, 3.0, 4.0]]).bfloat16(),
+        "counts": torch.tensor([1, 2], dtype=torch.uint8),
+        "mean": torch.tensor([1.0, 0, 0, 0, 0, 0]),
+        "scale": torch.tensor([0.5, 1, 1, 1, 1, 1]),
+        "weight": torch.tensor(rows).bfloat16(),
         "bias": torch.tensor([0.0, 0.5, 0.0, -1.0]),
     }
     bridge = Bridge(replace(label, sender=ends[0], receiver=ends[1]), tensors)
-    keys, values = bridge.mapped(torch.tensor([2.0, 100.0, -100.0]).reshape(1, 1, 3, 1))
-    assert keys.tolist() == [[[[2.0, 4.5], [CUT, 2 * CUT + 0.5], [-CUT, -2 * CUT + 0.5]]]]
-    assert values.tolist() == [[[[6.0, 7.0], [3 * CUT, 4 * CUT - 1], [-3 * CUT, -4 * CUT - 1]]]]
+    text = {"values": torch.tensor([2.0, 100.0]).reshape(1, 1, 2, 1), "inputs": torch.tensor([[0.5], [-3.0]])}
+    keys, values = bridge.mapped({**text, "text": torch.tensor([0, 1])})
+    assert keys.tolist() == [[[[7.0, 4.5], [CUT - 30, 2 * CUT + 0.5], [CUT - 30, 2 * CUT + 0.5]]]]
+    assert values.tolist() == [[[[6.0, 7.0], [3 * CUT, 4 * CUT - 1], [3 * CUT, 4 * CUT + 99]]]]
 
 
 def test_features_and_numbers_are_ordered_by_layer_head_and_width() -> None:
     label, tensors = drawn(narrow(), deep())
-    found = values_of(FACT)
+    found = text_of(FACT)
     keys, values = Bridge(label, tensors).mapped(found)
-    n = found.shape[2]
-    assert keys.shape == values.shape == (3, 1, n, 16)
-    row = torch.stack([found[layer, head, 1] for layer in range(2) for head in range(2)]).flatten()
+    counts = tensors["counts"][found["text"]]
+    assert keys.shape == values.shape == (3, 1, int(counts.sum()), 16)
+    at = int(counts[0])  # the first position of the second token
+    states = [found["values"][layer, head, 1] for layer in range(2) for head in range(2)]
+    row = torch.cat([*states, narrow().table.rows[found["text"][1]], torch.tensor([1.0, 0, 0, 0])])
     out = ((row - tensors["mean"]) / tensors["scale"]).clamp(-CUT, CUT) @ tensors["weight"].float() + tensors["bias"]
-    assert close(torch.cat([keys[:, 0, 1].flatten(), values[:, 0, 1].flatten()]), out, 1e-4)
+    assert close(torch.cat([keys[:, 0, at].flatten(), values[:, 0, at].flatten()]), out, 1e-4)
 
 
 def test_a_piece_before_a_prompt_is_the_head_and_then_keys_turned_to_their_places(folder: str) -> None:
-    bridge, found = read_bridge(folder), values_of(FACT)
+    bridge, found = read_bridge(folder), text_of(FACT)
     keys, values = bridge.mapped(found)
-    head, n = bridge.label.head, found.shape[2]
+    head, n = bridge.label.head, positions(FACT)
     piece, quoted = (bridge.piece(found, deep(), first=first) for first in (True, False))
     assert piece.at.tolist() == [*range(head + n)] and piece.layers == (0, 1, 2) and not piece.gaps
     assert torch.equal(piece.keys[:, :, :head], bridge.tensors["head_keys"])
@@ -144,8 +159,9 @@ def test_a_piece_before_a_prompt_is_the_head_and_then_keys_turned_to_their_place
 def test_an_exact_map_gives_the_reply_of_the_receiver_s_own_keys_and_values() -> None:
     """A map with more features than positions goes through all of them: the receiver reads what it would have read."""
     text, loaded = "Mia has 3 apples. 22 pears.", tiny_loaded("llama", seed=3, max_position_embeddings=4096)
-    known, targets = read(narrow(), loaded, [Lesson(text)], lambda n: None)
-    rows, (label, tensors) = known[0].features, drawn(narrow(), loaded)
+    label, tensors = drawn(narrow(), loaded)
+    known, targets = read(narrow(), loaded, [Lesson(text)], tensors["counts"], lambda n: None)
+    rows = known[0].features
     assert len(rows) < rows.shape[1]
     tensors |= {"mean": rows.mean(0), "scale": rows.std(0).clamp_min(1e-6), "bias": targets.mean(0)}
     known_rows = standardized(rows, tensors["mean"], tensors["scale"])
@@ -156,7 +172,7 @@ def test_an_exact_map_gives_the_reply_of_the_receiver_s_own_keys_and_values() ->
         loaded.engine.run(Request((*before, question), Stop(12)))
         for before in (
             (head, Ids(loaded.chat.ids(text, plain=True))),
-            (bridge.piece(values_of(text), loaded, first=True),),
+            (bridge.piece(text_of(text), loaded, first=True),),
             (head,),
         )
     )
@@ -167,7 +183,7 @@ def test_an_exact_map_gives_the_reply_of_the_receiver_s_own_keys_and_values() ->
 
 
 def test_the_template_s_tokens_stay_behind(folder: str, store: PayloadStore) -> None:
-    """What the reader gets is its own head, and one position for each of the sender's texts' tokens."""
+    """What the reader gets is its own head, and the positions of the sender's texts' tokens."""
     turns = (Turn("system", ("You know: 22 pears.",)), Turn("user", (FACT, " 3 apples")))
     message = sent(kv(folder), store, *turns)
     texts = ["You know: 22 pears.", FACT, " 3 apples"]
@@ -175,11 +191,17 @@ def test_the_template_s_tokens_stay_behind(folder: str, store: PayloadStore) -> 
     payload = payload_of(message, store)
     pieces = narrow().chat.encode(turns, apart=True)
     assert [id for piece in pieces if isinstance(piece, Text) for id in piece] == ids
-    assert payload.tensors["text"].tolist() == [isinstance(piece, Text) for piece in pieces for _ in piece]  # type: ignore[union-attr]
+    assert payload.tensors["text"].tolist() == [
+        id if isinstance(piece, Text) else -1
+        for piece in pieces
+        for id in piece  # type: ignore[union-attr]
+    ]
     (piece,) = cached(asked(kv(folder), store, MessageRef(message)))
     bridge = read_bridge(folder)
-    crossed = payload.tensors["values"][:, :, payload.tensors["text"].bool()]
-    assert crossed.shape[2] == len(ids)
+    at = payload.tensors["text"] >= 0
+    crossed = {name: payload.tensors[name][at] for name in ("inputs", "text")}
+    assert crossed["text"].tolist() == ids and close(crossed["inputs"], narrow().table.rows[ids], 0)
+    crossed["values"] = payload.tensors["values"][:, :, at]
     assert torch.equal(piece.values[:, :, bridge.label.head :], bridge.mapped(crossed)[1])
 
 
@@ -210,9 +232,10 @@ def test_a_prompt_a_reply_or_both_cross(carry: Any, folder: str, store: PayloadS
     protocol = kv(folder, carry=carry)
     message = sent(protocol, store, max_new=5)
     (piece,) = cached(asked(protocol, store, MessageRef(message)))
-    prompt, reply = len(narrow().chat.ids(FACT)), len(payload_of(message, store))
+    payload = payload_of(message, store)
+    prompt, reply = positions(FACT), int(counts_of(narrow(), deep())[payload.tensors["ids"]].sum())
     expected = {"prompt": prompt, "reply": reply, "both": prompt + reply}[carry]
-    assert reply == 5 and len(piece) == read_label(folder).head + expected
+    assert len(payload) == 5 and len(piece) == read_label(folder).head + expected
 
 
 def test_quoted_words_are_replaced_without_a_head(folder: str, store: PayloadStore) -> None:
@@ -220,10 +243,18 @@ def test_quoted_words_are_replaced_without_a_head(folder: str, store: PayloadSto
     message = sent(protocol, store, max_new=5)
     request = asked(protocol, store, "You hear: ", MessageRef(message))
     (piece,) = cached(request)
-    assert len(piece) == 5 and isinstance(request.prompt[0], Ids)
     payload = payload_of(message, store)
+    counts = counts_of(narrow(), deep())[payload.tensors["ids"]]
+    assert len(piece) == counts.sum() and isinstance(request.prompt[0], Ids)
     (part,) = cached(asked(protocol, store, "You hear: ", MessageRef(message, (payload.spans[2],))))
-    assert close(part.values, piece.values[:, :, payload.tokens((payload.spans[2],))], 1e-5)
+    places = [
+        i
+        for token in payload.tokens((payload.spans[2],))
+        for i in (counts.repeat_interleave(counts.int()) * 0 + torch.arange(5).repeat_interleave(counts.int()) == token)
+        .nonzero()[:, 0]
+        .tolist()
+    ]
+    assert close(part.values, piece.values[:, :, places], 1e-5)
 
 
 def test_a_reply_without_words_puts_no_head_before_the_prompt(folder: str, store: PayloadStore) -> None:
@@ -252,7 +283,7 @@ def test_several_senders_stand_one_behind_the_other(folder: str, store: PayloadS
     messages = [sent(kv(folder), store, Turn("user", (text,)), agent=text) for text in (FACT, "22 pears.")]
     pieces = cached(asked(kv(folder), store, *map(MessageRef, messages)))
     head = read_label(folder).head
-    assert [len(each) - head for each in pieces] == [len(narrow().chat.ids(text)) for text in (FACT, "22 pears.")]
+    assert [len(each) - head for each in pieces] == [positions(FACT), positions("22 pears.")]
 
 
 # Payloads
@@ -287,8 +318,17 @@ def test_keys_are_recorded_only_for_a_reader_with_the_same_weights(folder: str, 
     ("change", "complaint"),
     [
         ({"text": torch.ones(3)}, "the shape of text"),
+        ({"inputs": None}, "inputs is missing"),
         ({"text": torch.ones(99).long()}, "the shape of text"),
-        ({"values": torch.full((2, 2, 5, 8), torch.nan), "at": torch.arange(5), "text": torch.ones(5).long()}, "NaN"),
+        (
+            {
+                "values": torch.full((2, 2, 5, 8), torch.nan),
+                "at": torch.arange(5),
+                "text": torch.ones(5).long(),
+                "inputs": torch.ones(5, 3),
+            },
+            "NaN",
+        ),
         ({"at": None}, "at is missing"),
     ],
 )
@@ -496,7 +536,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "an unknown field": (in_label(extra=1), "extra"),
     "a field of another type": (in_label(head="8"), "head"),
     "an unknown field of a side": (in_label(sender={"run": "rm"}), "sender"),
-    "another format": (in_label(format=2), "format 2; this version reads 1"),
+    "another format": (in_label(format=1), "format 1; this version reads 2"),
     "another head": (in_label(head=9), "not of the size that its label says"),
     "another digest": (in_label(digest="0" * 64), "does not have the digest"),
     "a byte less": (in_file(TENSORS, lambda data: data[:-1]), "not of the size"),
