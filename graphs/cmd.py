@@ -246,6 +246,12 @@ def manner(settings: CMD) -> str:
 
 
 SCHEME = Scheme(
-    "cmd", CMD, create_cmd, headings={"decide": "The secretary's answer after round {round}"}, manner=manner
+    "cmd",
+    CMD,
+    create_cmd,
+    headings={"decide": "The secretary's answer after round {round}"},
+    manner=manner,
+    shows="two groups do not come to one answer, and a secretary decides",
+    first={"sample": "arithmetic/22"},
 )
 make_graph = SCHEME.make_graph

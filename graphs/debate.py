@@ -424,5 +424,7 @@ SCHEME = Scheme(
         "vote": "Votes after round {round}",
         "judge": "The judge's choice after round {round}",
     },
+    shows="one of two agents is wrong, and reads the other's answer",
+    first={"sample": "arithmetic/53"},
 )
 make_graph = SCHEME.make_graph

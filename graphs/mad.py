@@ -323,5 +323,7 @@ SCHEME = Scheme(
         "judge": "The judge's choice after round {round}",
     },
     manner=manner,
+    shows="two sides disagree until a moderator settles it",
+    first={"sample": "arithmetic/162"},
 )
 make_graph = SCHEME.make_graph

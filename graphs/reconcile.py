@@ -312,5 +312,12 @@ def manner(settings: ReConcile) -> str:
     return f"{settings.agents} agents, at most {rounds} of discussion · {settings.vote} vote"
 
 
-SCHEME = Scheme("reconcile", ReConcile, create_reconcile, manner=manner)
+SCHEME = Scheme(
+    "reconcile",
+    ReConcile,
+    create_reconcile,
+    manner=manner,
+    shows="the weights of votes turn a wrong majority",
+    first={"sample": "arithmetic/75"},
+)
 make_graph = SCHEME.make_graph

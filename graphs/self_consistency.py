@@ -53,5 +53,11 @@ def create_self_consistency(settings: SelfConsistency | None = None, **inputs: U
     return frame.graph
 
 
-SCHEME = Scheme("self_consistency", SelfConsistency, create_self_consistency)
+SCHEME = Scheme(
+    "self_consistency",
+    SelfConsistency,
+    create_self_consistency,
+    shows="five samples disagree, and the majority is right",
+    first={"sample": "arithmetic/137"},
+)
 make_graph = SCHEME.make_graph

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -48,8 +49,10 @@ def no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bare_scheme_of_the_bundled_model_answers_rightly(call: Call, name: str) -> None:
     answer = call(name)
 
-    assert answer.code == 0 and answer.err.startswith(f"{name}: ") and answer.err.endswith("; on bundled\n")
-    assert "right: the answer is 1533" in answer.out
+    assert answer.code == 0 and answer.err.startswith(f"{name}: ") and "; on bundled" in answer.err
+    assert "\nright: the answer is " in answer.out
+    said = {*re.findall(r"The answer is (-?[0-9]+)[.]|answer.: .(-?[0-9]+)", answer.out)}
+    assert len(said) > 1 or name == "single"  # seen: all said the same, so that nothing of the scheme was to be seen
 
 
 @pytest.mark.parametrize("name", some(OTHERS, "brief"))
