@@ -1,16 +1,17 @@
 """Bridges: fitted maps from what one model computed of a text to keys and values of another model.
 
-Two models of different families share neither tokens nor states. A bridge is a linear map from the input embedding of
-a sender's token and the values that the sender computed there, in all layers, to the keys (before their rotation) and
-values of all layers of a receiver. Values have no rotation, so that the map does not depend on where a position stood.
-A token of the sender becomes as many positions as the receiver's tokenizer has tokens for it, MOST at most: a name of
-one token here may be three there, and the receiver must find each to say it. `sottovoce.bridges` fits it.
+Two models of different families share neither tokens nor states. A bridge is a linear map from what a sender computed
+of a token to the keys (before their rotation) and values of all layers of a receiver. It is applied once for each token
+that the receiver's own tokenizer has for the text: a name of one token here may be three there, and the receiver must
+find each to say it. `sottovoce.bridges` fits it.
 
-A bridge is a folder with two files: `bridge.safetensors` and `bridge.json`, the label. Tensors, with V tokens of the
-sender, F = the numbers of its position (layers x heads x width, its embedding, and MOST for which of a token's
-positions it is) and O = those of a receiver's (2 x layers x heads x width):
+For a token of the receiver, the features are those of the sender's position that has read to its end: the values of all
+layers, which have no rotation and do not depend on where they stood; its input embedding and the one before it (0 where
+a text begins); and, as a 1 among MOST places, how many tokens before it share that position.
 
-    counts (V,)                                 positions that each token of the sender becomes, 1 to MOST
+A bridge is a folder with two files: `bridge.safetensors` and `bridge.json`, the label. Tensors, with F features and
+O = the numbers of a receiver's position (2 x layers x heads x width):
+
     mean, scale (F,)                            standardize the features, which are then cut at +-CUT
     weight (F, O), bias (O,)                    the map; keys first, then values, each by layer, head, width
     head_keys, head_values (L, heads, h, w)     the receiver's own beginning of a user's turn, at positions 0 .. h - 1
@@ -23,7 +24,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
@@ -46,7 +48,7 @@ CUT = 8.0  # standard deviations: single coordinates of a state can be hundreds 
 LABEL, TENSORS = "bridge.json", "bridge.safetensors"
 LONGEST = 100_000  # characters of a label
 LARGEST = 8 << 30  # bytes of tensors
-SIZES = {"F32": 4, "BF16": 2, "U8": 1}  # bytes of a number
+SIZES = {"F32": 4, "BF16": 2}  # bytes of a number
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,8 @@ class Side:
     layers: int
     heads: int
     width: int
-    tokens: int
-    """Rows of the embedding table."""
     embedding: int
-    """Numbers of a row."""
+    """The numbers of an input embedding."""
 
     @classmethod
     def of(cls, loaded: LoadedModel) -> Side:
@@ -72,8 +72,8 @@ class Side:
         loaded.network.check_handing_over()
         heads, width = loaded.network.cache_shape
         name = Path(loaded.name).name if Path(loaded.name).exists() else loaded.name
-        table = len(loaded.table), loaded.table.width
-        return cls(name, loaded.weights_key, loaded.vocabulary_key, loaded.layers, heads, width, *table)
+        shape = loaded.layers, heads, width, loaded.table.width
+        return cls(name, loaded.weights_key, loaded.vocabulary_key, *shape)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -123,10 +123,10 @@ class Label:
 
     def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Return the shape and the dtype of each tensor, in safetensors' words."""
-        wide, out, side = self.sender.numbers + self.sender.embedding + MOST, 2 * self.receiver.numbers, self.receiver
+        side, out = self.receiver, 2 * self.receiver.numbers
+        wide = self.sender.numbers + 2 * self.sender.embedding + MOST
         head = (side.layers, side.heads, self.head, side.width)
         return {
-            "counts": ((self.sender.tokens,), "U8"),
             **{name: ((wide,), "F32") for name in ("mean", "scale")},
             **{"weight": ((wide, out), "BF16"), "bias": ((out,), "F32")},
             **{name: (head, "F32") for name in ("head_keys", "head_values")},
@@ -159,30 +159,29 @@ class Bridge:
         return self.tensors["weight"].float()
 
     def fits(self, tensors: Tensors) -> bool:
-        """Return True for values, embeddings and tokens (see `handed`) of its sender's shape."""
+        """Return True for what a model of its sender's shape hands over: see `handed`."""
         side, (layers, heads, _, width) = self.label.sender, tensors["values"].shape
-        ids = tensors.get("text")
-        return (
-            side.shape == (layers, heads, width)
-            and ids is not None
-            and tensors["inputs"].shape[1] == side.embedding
-            and not bool((ids >= side.tokens).any())
-        )
+        fits = side.shape == (layers, heads, width) and "text" in tensors
+        return fits and tensors["inputs"].shape[1] == side.embedding
 
-    def mapped(self, tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the receiver's keys, not rotated, and values (L, heads, m, w) for a sender's text: see `features`."""
-        rows = standardized(features(tensors, self.tensors["counts"]), self.tensors["mean"], self.tensors["scale"])
+    def mapped(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the receiver's keys, not rotated, and values (L, heads, m, w) for features (m, F)."""
+        known = standardized(rows, self.tensors["mean"], self.tensors["scale"])
         side = self.label.receiver
-        return split(rows @ self._weight + self.tensors["bias"], side.layers, side.heads)
+        return split(known @ self._weight + self.tensors["bias"], side.layers, side.heads)
 
-    def piece(self, tensors: Tensors, loaded: LoadedModel, *, first: bool) -> Cached:
-        """Return a text (see `features`) as a piece of the receiver's prompt; `first`: it begins the prompt."""
-        keys, values = self.mapped(tensors)
-        head = self.label.head if first else 0
+    def piece(self, tensors: Tensors, at: Sequence[int], loaded: LoadedModel, *, first: bool) -> Cached:
+        """Return the texts at some positions as a piece of the receiver's prompt; `first`: they begin the prompt.
+
+        `tensors` are those of `handed`, of all positions.
+        """
+        rows = features(tensors, at, loaded)
+        keys, values = self.mapped(rows)
+        head = self.label.head if first and len(rows) else 0
         at = torch.arange(head, head + keys.shape[2])
         layers = tuple(range(loaded.layers))
         keys = loaded.network.rotary.turn(keys, layers, at)
-        if first:
+        if head:
             keys = torch.cat([self.tensors["head_keys"], keys], dim=2)
             values = torch.cat([self.tensors["head_values"], values], dim=2)
             at = torch.arange(keys.shape[2])
@@ -191,22 +190,63 @@ class Bridge:
 
 
 def handed(cache: KeysValues, loaded: LoadedModel) -> dict[str, torch.Tensor]:
-    """Return what a sender hands over for a bridge: `values` (l, h, n, w), `text` (n,), and `inputs` (n, E).
+    """Return what a sender hands over for a bridge, of its n positions.
 
-    These are its token ids, -1 where no text stands, and their input embeddings, 0 there.
+    `values` (l, h, n, w); `inputs` (n, E), the input embeddings of texts, 0 elsewhere; `characters` (c,), the texts one
+    after another, for the receiver's tokenizer; `text` (n,), how many of these a position has read, -1 where none is.
     """
     assert cache.text is not None, "it comes from the engine"
+    ids, ends, characters = cache.text.tolist(), [-1] * len(cache.text), ""
+    detokenizer = loaded.detokenizer(special=True)
+    for run in runs_of([i for i, id in enumerate(ids) if id >= 0]):
+        tokens = tuple(ids[i] for i in run)
+        for i, (_, end) in zip(run, detokenizer.spans(tokens), strict=True):
+            ends[i] = len(characters) + end
+        characters += detokenizer.text(tokens)
     rows = loaded.table.rows[cache.text.clamp_min(0).to(loaded.table.rows.device)].cpu()
-    return {"values": cache.values, "text": cache.text, "inputs": rows * (cache.text >= 0)[:, None]}
+    return {
+        "values": cache.values,
+        "inputs": rows * (cache.text >= 0)[:, None],
+        "text": torch.tensor(ends, dtype=torch.long),
+        "characters": torch.tensor([ord(each) for each in characters], dtype=torch.int32),
+    }
 
 
-def features(tensors: Tensors, counts: torch.Tensor) -> torch.Tensor:
-    """Return the features (m, F) of each position that a text (see `handed`) of n tokens becomes."""
-    rows = torch.cat([rows_of(tensors["values"]), tensors["inputs"].float()], dim=1)
-    times = counts[tensors["text"]].long()
-    at = torch.repeat_interleave(torch.arange(len(rows)), times)
-    which = torch.arange(len(at)) - (times.cumsum(0) - times)[at]
-    return torch.cat([rows[at], one_hot(which, MOST).float()], dim=1)
+def features(tensors: Tensors, at: Sequence[int], receiver: LoadedModel) -> torch.Tensor:
+    """Return the features (m, F) of the receiver's tokens for the texts at some positions; `tensors`: see `handed`."""
+    found, which = list[int](), list[int]()
+    for i in _ends(tensors, at, receiver):
+        which.append(min(which[-1] + 1, MOST - 1) if found[-1:] == [i] else 0)
+        found.append(i)
+    inputs = tensors["inputs"].float()
+    before = torch.cat([torch.zeros_like(inputs[:1]), inputs[:-1]])
+    rows = torch.cat([rows_of(tensors["values"]), inputs, before], dim=1)[found]
+    return torch.cat([rows, one_hot(torch.tensor(which, dtype=torch.long), MOST)], dim=1)
+
+
+def _ends(tensors: Tensors, at: Sequence[int], receiver: LoadedModel) -> list[int]:
+    """Return for each of the receiver's tokens the position that has read to its end."""
+    ends = tensors["text"].tolist()
+    characters = "".join(map(chr, tensors["characters"].tolist())).encode(errors="replace").decode()
+    found = list[int]()
+    for run in runs_of([i for i in at if ends[i] >= 0]):
+        start = max([0, *ends[: run[0]]])
+        ids = receiver.chat.ids(characters[start : ends[run[-1]]], plain=True)
+        read = [ends[i] - start for i in run]
+        spans = receiver.detokenizer(special=True).spans(ids)
+        found += [run[min(bisect_left(read, end), len(run) - 1)] for _, end in spans]
+    return found
+
+
+def runs_of(at: Sequence[int]) -> list[list[int]]:
+    """Return positions in runs of which each follows the one before: [2, 3, 7] is [[2, 3], [7]]."""
+    runs = list[list[int]]()
+    for i in at:
+        if runs and runs[-1][-1] + 1 == i:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs
 
 
 def rows_of(values: torch.Tensor) -> torch.Tensor:
@@ -297,8 +337,6 @@ def _read(folder: str, label: Label) -> Bridge:
         raise UsageError(f"{wrong}has a number that is not finite; fit it again")
     if bool((tensors["scale"] <= 0).any()):
         raise UsageError(f"{wrong}has a scale that is not positive; fit it again")
-    if not bool(((tensors["counts"] >= 1) & (tensors["counts"] <= MOST)).all()):
-        raise UsageError(f"{wrong}has a count that is not 1 to {MOST}; fit it again")
     return Bridge(label, tensors)
 
 

@@ -244,11 +244,9 @@ class KV(Protocol):
         Over a bridge, only texts; `first`: they stand before the prompt.
         """
         if (bridge := self._bridge(payload.label.weights, loaded)) is not None:
-            values, inputs = (vectors(payload.tensors, name) for name in ("values", "inputs"))
-            assert values is not None and inputs is not None, "checked by `carries`"
-            texts = [i for i in at if payload.tensors["text"][i] >= 0]
-            text = {"values": values[:, :, texts], "inputs": inputs[texts], "text": payload.tensors["text"][texts]}
-            return bridge.piece(text, loaded, first=first and bool(texts))
+            decoded = {name: vectors(payload.tensors, name) for name in ("values", "inputs")}
+            text = {name: each for name, each in {**payload.tensors, **decoded}.items() if each is not None}
+            return bridge.piece(text, at, loaded, first=first)
         names = ("keys", "values", "first_keys", "first_values")
         keys, values, first_keys, first_values = (vectors(payload.tensors, name) for name in names)
         assert keys is not None and values is not None, "checked by `carries`"

@@ -6,6 +6,7 @@ position would read another token's state, and one NaN makes every token behind 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -25,12 +26,12 @@ AXES = {
     **{"spans": "n 2", "top_ids": "n top", "top_logprobs": "n top", KEPT: "kept"},
     **{"rows": "kept *", "bridged": "n *", "sparse.ids": "n k", "sparse.weights": "n k", "states": "layers kept *"},
     **{"keys": "layers heads p w", "values": "layers heads p w", "at": "p", "masked": "* p", "text": "p"},
-    **{"inputs": "p *"},
+    **{"inputs": "p *", "characters": "*"},
     **{"thought_ids": "*", "state": "1 *"},
     **dict.fromkeys(("first_keys", "first_values"), "others heads 1 w"),
 }
 """The axes of each tensor, by its name or the first part of it; * is any size. See `channels.payload`."""
-INTEGERS = ("ids", "spans", "top_ids", "sparse.ids", KEPT, "at", "masked", "text", "thought_ids")
+INTEGERS = ("ids", "spans", "top_ids", "sparse.ids", KEPT, "at", "masked", "text", "characters", "thought_ids")
 STATISTICS = ("logprob", "entropy", "varentropy", "kurtosis", "top_logprobs")
 """Numbers that may be infinite, such as the logarithm of 0."""
 TOGETHER = (
@@ -38,7 +39,7 @@ TOGETHER = (
     ("values", "at"),
     ("first_keys", "first_values"),
     ("sparse.ids", "sparse.weights"),
-    ("text", "inputs"),
+    ("text", "inputs", "characters"),
 )
 """Tensors of which none is read without the others; each payload has the first."""
 Tensors = Mapping[str, "torch.Tensor"]
@@ -119,7 +120,8 @@ def _shapes(tensors: Tensors, layers: Sequence[int]) -> Iterator[str]:
 
 def _values(tensors: Tensors, layers: Sequence[int], characters: int) -> Iterator[str]:
     n = len(tensors["ids"])
-    most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS, "masked": 1}
+    most = {"spans": characters, KEPT: n - 1, "at": MOST_POSITIONS, "masked": 1, "characters": sys.maxunicode}
+    most["text"] = len(tensors.get("characters", ()))
     for name in [name for name in INTEGERS if name in tensors]:
         least = -1 if name in ("ids", "text") else 0  # providers return no ids, and a template is no text
         yield from _outside(f"a value of {name}", tensors[name], least, most.get(name))

@@ -24,7 +24,7 @@ CARRIED = ("states", "rows", "sparse", "kept")
 """Tensors other than words and statistics, by the first part of their names."""
 HANDED = ("keys", "values", "inputs", "first_keys", "first_values", "state")
 """Tensors that do not belong to the tokens of a message."""
-PLACES = ("at", "masked", "text")
+PLACES = ("at", "masked", "text", "characters")
 """Tensors that say where these stand."""
 
 

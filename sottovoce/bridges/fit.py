@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from sottovoce.bridges.pairs import counts_of, read
+from sottovoce.bridges.pairs import read
 from sottovoce.bridges.refine import Refinement, Tensors, head_tensors
 from sottovoce.bridges.texts import Texts
 from sottovoce.bridges.trial import trial
@@ -30,7 +30,6 @@ WIDTH = 55  # of these in a text, about
 RIDGE = 0.03  # share of a feature's variance
 STATE = "state.safetensors"
 TRIED = 3  # steps whose time is measured; they do not depend on how many follow
-CHECKS = 10  # times that the held-out examples are measured
 Report = Callable[[str, float], object]
 """Takes what is done now, and the share of it that is done."""
 
@@ -67,11 +66,9 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     lessons = list(islice(texts.lessons(rng), max(settings.tokens // WIDTH, 10)))
     digest = hashlib.sha256("\n".join(each.text for each in lessons).encode()).hexdigest()
     label = Label(*ends, "", digest, 0, settings.seed, 0, 0, 0)
-    counts = counts_of(sender, receiver)
-    known, targets = read(sender, receiver, lessons, counts, lambda n: report("reading", n / settings.tokens))
+    known, targets = read(sender, receiver, lessons, lambda n: report("reading", n / settings.tokens))
     report("solving", 0)
-    tensors = ridge(torch.cat([each.features for each in known]), targets)
-    tensors |= {"counts": counts, **head_tensors(receiver)}
+    tensors = ridge(torch.cat([each.features for each in known]), targets) | head_tensors(receiver)
     spread = targets.std(0).clamp_min(1e-6)
     label = replace(label, tokens=len(targets), head=tensors["head_keys"].shape[2])
     del targets
@@ -82,12 +79,7 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     planned = _restored(work, state, identity) or settings.steps
     began = time.monotonic()
     try:
-        while True:
-            is_checked = planned and work.done > TRIED and work.done % max(planned // CHECKS, 1) == 0
-            if is_checked or work.done == planned:  # again after a stop, which may have come before it
-                work.keep_best()
-            if planned is not None and work.done >= planned:
-                break
+        while planned is None or work.done < planned:
             work.step(planned)
             if planned is None and work.done == 1:
                 began = time.monotonic()  # the first step is slower
@@ -116,9 +108,9 @@ def ridge(features: torch.Tensor, targets: torch.Tensor) -> Tensors:
 
 
 def _save(folder: Path, label: Label, tensors: Tensors, work: Refinement) -> tuple[Label, Bridge]:
-    """Write the best map so far."""
-    best = work.best_map or work.map()
-    found = {**tensors, "weight": best["weight"].bfloat16(), "bias": best["bias"]}
+    """Write the map as it is now."""
+    found = {**tensors, **work.map()}
+    found["weight"] = found["weight"].bfloat16()
     label = save_bridge(folder, label, found)
     return label, Bridge(label, found)
 

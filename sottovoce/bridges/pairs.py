@@ -1,6 +1,6 @@
 """Reads texts with both models: features of the sender's positions, and the receiver's numbers at the same characters.
 
-A token of the sender is paired with the receiver's tokens of the same characters.
+A token of the receiver is paired with the sender's position that has read to its end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from sottovoce.bridges.texts import Lesson
-from sottovoce.channels.bridge import MOST, features, handed, rows_of
+from sottovoce.channels.bridge import features, handed, rows_of
 from sottovoce.channels.message import Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, KeysValues, LoadedModel, Record, Request, Stop
@@ -64,51 +64,17 @@ def read(
     sender: LoadedModel,
     receiver: LoadedModel,
     lessons: Sequence[Lesson],
-    counts: torch.Tensor,
     report: Callable[[int], object],
 ) -> tuple[list[Read], torch.Tensor]:
-    """Return the lessons with their features, and the receiver's numbers (m, O) at all of their positions."""
+    """Return the lessons with their features, and the receiver's numbers (m, O) at all of its tokens."""
     known, targets, n = list[Read](), list[torch.Tensor](), 0
     for loaded in (sender, receiver):
         loaded.engine.forget()  # a text that was read before would be rounded otherwise
     for lesson in lessons:
-        own, other = (loaded.chat.ids(lesson.text, plain=True) for loaded in (sender, receiver))
-        (sent,), (cache,) = keys_values(sender, [own], keys=False), keys_values(receiver, [other], keys=True)
-        known.append(Read(lesson, features(handed(sent, sender), counts)))
-        rows = torch.cat([rows_of(unrotated(receiver, cache)), rows_of(cache.values)], dim=1)
-        targets.append(rows[aligned(sender, own, receiver, other, counts)])
-        n += len(own)
+        ours, theirs = (loaded.chat.ids(lesson.text, plain=True) for loaded in (sender, receiver))
+        (sent,), (own,) = keys_values(sender, [ours], keys=False), keys_values(receiver, [theirs], keys=True)
+        known.append(Read(lesson, features(handed(sent, sender), range(len(ours)), receiver)))
+        targets.append(torch.cat([rows_of(unrotated(receiver, own)), rows_of(own.values)], dim=1))
+        n += len(ours)
         report(n)
     return known, torch.cat(targets)
-
-
-def counts_of(sender: LoadedModel, receiver: LoadedModel) -> torch.Tensor:
-    """Return the positions (V,) that each token of the sender becomes: the receiver's tokens for its text."""
-    texts = (sender.detokenizer(special=True).text((id,)) for id in range(len(sender.table)))
-    found = [len(receiver.chat.ids(text, plain=True)) for text in texts]
-    return torch.tensor(found).clamp(1, MOST).to(torch.uint8)
-
-
-def aligned(
-    sender: LoadedModel,
-    ours: tuple[int, ...],
-    receiver: LoadedModel,
-    theirs: tuple[int, ...],
-    counts: torch.Tensor,
-) -> list[int]:
-    """Return the position of the receiver for each position that the sender's tokens become.
-
-    These are the tokens that end within the sender's token, or else the one that goes on behind it.
-    """
-    ends = [
-        [end for _, end in loaded.detokenizer(special=True).spans(ids)]
-        for loaded, ids in ((sender, ours), (receiver, theirs))
-    ]
-    found, last = list[int](), -1
-    for id, end in zip(ours, ends[0], strict=True):
-        within = [i for i in range(last + 1, len(theirs)) if ends[1][i] <= end]
-        last = within[-1] if within else last
-        within = within or [min(last + 1, len(theirs) - 1)]
-        count = int(counts[id])
-        found += [*(within[min(i, len(within) - 1)] for i in range(count - 1)), within[-1]]
-    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import cos, pi
 from typing import Any
 
@@ -27,7 +27,6 @@ RATE = 1e-4  # of Adam, for weights between features and numbers of deviation 1
 WARM = 10  # steps
 LAST_RATE = 0.05  # share of the rate at the last step
 CLIP = 1.0  # norm of a step's gradient
-HELD = 12  # examples that choose the best step
 LONGEST = 120  # tokens of a reply
 Example = tuple[Read, str, str]
 """A text, a request about it, and the reply that is wanted."""
@@ -50,10 +49,6 @@ class Refinement:
     lessons: Sequence[Read]
     seed: int
     done: int = 0
-    best: float = float("inf")
-    """The lowest loss on the held-out examples."""
-    best_map: Tensors = field(default_factory=dict)
-    """The weight and the bias of the best step."""
 
     def __post_init__(self) -> None:
         self.weight = (self.tensors["weight"] / self.spread).requires_grad_()
@@ -61,13 +56,8 @@ class Refinement:
         self.adam = torch.optim.Adam([self.weight, self.bias], lr=RATE, fused=True)
         found = [(read, request, reply) for read in self.lessons for request, reply in read.lesson.asked]
         sized = [each for each in found if len(self.receiver.chat.ids(each[2])) <= LONGEST]
-        texts = dict.fromkeys(read.lesson.text for read, _, _ in sized)
-        held = set([*texts][:: max(len(texts) // HELD, 5)])  # no text of these is trained on
-        apart = [each for each in sized if each[0].lesson.text in held]
-        self.held_out = apart[:: max(len(apart) // HELD, 1)][:HELD]
-        trained = [each for each in sized if each[0].lesson.text not in held]
-        self.questions = [each for each in trained if not repeats(each)]
-        self.repeated = [each for each in trained if repeats(each)]
+        self.questions = [each for each in sized if not repeats(each)]
+        self.repeated = [each for each in sized if repeats(each)]
 
     def step(self, planned: int | None) -> float:
         """Make a step of `planned`, and return its loss in nats per token. The first WARM are alike for all plans."""
@@ -85,16 +75,6 @@ class Refinement:
         self.adam.step()
         self.done += 1
         return float(loss.detach())
-
-    @torch.no_grad()
-    def keep_best(self) -> float:
-        """Measure the held-out examples, keep the map if it is the best so far, and return its loss."""
-        found = [float(self.loss(self.held_out[at : at + BATCH])) for at in range(0, len(self.held_out), BATCH)]
-        loss = sum(found) / len(found)
-        if loss < self.best:
-            self.best = loss
-            self.best_map = self.map()
-        return loss
 
     def map(self) -> Tensors:
         """Return weight and bias as they are now."""
@@ -164,10 +144,9 @@ class Refinement:
     def state(self) -> Tensors:
         """Return all that is needed to go on."""
         found = {"weight": self.weight.detach(), "bias": self.bias.detach()}
-        found |= {f"best.{name}": tensor for name, tensor in self.best_map.items()}
         for name, parameter in (("weight", self.weight), ("bias", self.bias)):
             found |= {f"{name}.{key}": value for key, value in self.adam.state.get(parameter, {}).items()}
-        return found | {"done": torch.tensor(self.done), "best": torch.tensor(self.best)}
+        return found | {"done": torch.tensor(self.done)}
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from a state."""
@@ -176,8 +155,7 @@ class Refinement:
             own = {key.partition(".")[2]: value for key, value in state.items() if key.startswith(f"{name}.")}
             if own:
                 self.adam.state[parameter] = own
-        self.best_map = {name: state[f"best.{name}"] for name in ("weight", "bias") if f"best.{name}" in state}
-        self.done, self.best = int(state["done"]), float(state["best"])
+        self.done = int(state["done"])
 
 
 def repeats(example: Example) -> bool:

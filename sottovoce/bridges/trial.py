@@ -29,7 +29,7 @@ def trial(
     questions = briefings(SAMPLE, n, seed=SEED)
     texts = [" ".join(passage["text"] for passage in passages_of(question, None)) for question in questions]
     read = keys_values(sender, [sender.chat.ids(text, plain=True) for text in texts], keys=False)
-    mapped = [(bridge.piece(handed(each, sender), receiver, first=True),) for each in read]
+    mapped = [(bridge.piece(handed(each, sender), range(len(each.at)), receiver, first=True),) for each in read]
     head = Ids(head_of(receiver))
     before: dict[str, Sequence[tuple[Piece, ...]]] = {
         "bridge": mapped,

@@ -10,7 +10,6 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from sottovoce.bridges.fit import Settings, fit
-from sottovoce.bridges.pairs import counts_of
 from sottovoce.bridges.refine import head_tensors
 from sottovoce.bridges.texts import FACTS
 from sottovoce.channels.bridge import Label, Side, save_bridge
@@ -63,7 +62,6 @@ def drawn(sender: LoadedModel, receiver: LoadedModel, seed: int = 0) -> tuple[La
     chance = torch.Generator().manual_seed(seed)
     tensors = {name: torch.randn(shape, generator=chance) for name, (shape, _) in label.shapes().items()}
     tensors |= {**head, "weight": tensors["weight"].bfloat16(), "scale": tensors["scale"].abs() + 0.1}
-    tensors["counts"] = counts_of(sender, receiver)
     return label, tensors
 
 

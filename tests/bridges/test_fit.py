@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from sottovoce.bridges.fit import RIDGE, STATE, fit, ridge
-from sottovoce.bridges.pairs import aligned, counts_of, keys_values, read, unrotated
-from sottovoce.bridges.refine import HELD, Refinement, head_tensors, prompt_of, repeats
+from sottovoce.bridges.pairs import keys_values, read, unrotated
+from sottovoce.bridges.refine import Refinement, head_tensors, prompt_of, repeats
 from sottovoce.bridges.texts import Lesson
-from sottovoce.channels.bridge import LABEL, MOST, TENSORS, Bridge, handed, read_label, standardized
+from sottovoce.channels.bridge import LABEL, MOST, TENSORS, Bridge, handed, read_label, rows_of, standardized
 from sottovoce.core.errors import UsageError
-from sottovoce.models import Ids, LoadedModel, Record, Request, Stop, assemble
+from sottovoce.models import Ids, Record, Request, Stop, assemble
 from tests.bridges.support import SIZE, STEPS, deep, drawn, fitted, narrow, other_tokenizer, quick
 from tests.support import close, tiny_model
 
@@ -114,35 +114,25 @@ def test_a_template_that_begins_with_the_user_s_text_is_refused(tmp_path: Path) 
 # Pairs
 
 
-def spelled(loaded: LoadedModel, ids: tuple[int, ...]) -> list[str]:
-    return [loaded.detokenizer(special=True).text((id,)) for id in ids]
-
-
 @pytest.mark.parametrize("is_back", [False, True])
-def test_a_token_is_paired_with_the_tokens_of_the_same_characters(is_back: bool) -> None:
-    text = "The boat of Mia is named Zor."
+def test_a_token_is_paired_with_the_position_that_has_read_to_its_end(is_back: bool) -> None:
     ends = (deep(), narrow()) if is_back else (narrow(), deep())
-    (ours, theirs), counts = (loaded.chat.ids(text, plain=True) for loaded in ends), counts_of(*ends)
-    found = iter(aligned(ends[0], ours, ends[1], theirs, counts))
-    read, whole = "", spelled(ends[1], theirs)
-    for id, own in zip(ours, spelled(ends[0], ours), strict=True):
-        places = [next(found) for _ in range(int(counts[id]))]
-        told = "".join(whole[place] for place in sorted({*places}))
-        before, read = len(read), read + own
-        assert places == sorted(places)
-        assert own in told or "".join(whole[: places[-1] + 1]).startswith(read)
-        assert len("".join(whole[: places[0]])) <= before or own in told
-    assert read == text and next(found, None) is None
-
-
-def test_a_token_becomes_as_many_positions_as_the_reader_has_tokens_for_it() -> None:
-    counts = counts_of(narrow(), deep())
-    for id, text in enumerate(spelled(narrow(), tuple(range(len(counts))))):
-        assert counts[id] == min(max(len(deep().chat.ids(text, plain=True)), 1), MOST)
-    assert {1, MOST} <= {*counts.tolist()}
-    same = counts_of(deep(), deep())
-    ids = deep().chat.ids("The boat of Mia is named Zor.", plain=True)
-    assert aligned(deep(), ids, deep(), ids, torch.ones_like(same)) == [*range(len(ids))]
+    lesson = Lesson("The boat of Mia is named Zor. \u00ef\u20ac")
+    (known,), targets = read(*ends, [lesson], lambda n: None)
+    ours, theirs = (loaded.chat.ids(lesson.text, plain=True) for loaded in ends)
+    (sent,) = keys_values(ends[0], [ours], keys=False)
+    rows = torch.cat([rows_of(sent.values), ends[0].table.rows[list(ours)]], dim=1)
+    spans = [loaded.detokenizer(special=True).spans(ids) for loaded, ids in zip(ends, (ours, theirs), strict=True)]
+    assert len(known.features) == len(theirs) == len(targets)
+    before, which = -1, 0
+    for row, (_, end) in zip(known.features, spans[1], strict=True):
+        at = next(i for i, (_, own) in enumerate(spans[0]) if own >= end)
+        assert torch.equal(row[: rows.shape[1]], rows[at])
+        previous = row[rows.shape[1] : -MOST]
+        assert torch.equal(previous, ends[0].table.rows[ours[at - 1]] if at else torch.zeros_like(previous))
+        which = which + 1 if at == before else 0
+        assert row[-MOST:].tolist() == [float(i == min(which, MOST - 1)) for i in range(MOST)]
+        before = at
 
 
 def test_keys_are_learned_as_they_were_before_their_rotation() -> None:
@@ -177,10 +167,8 @@ def work() -> Refinement:
 
 
 def refinement(*lessons: Lesson, **more: Any) -> Refinement:
-    counts = counts_of(narrow(), deep())
-    known, targets = read(narrow(), deep(), lessons, counts, lambda n: None)
-    tensors = ridge(torch.cat([each.features for each in known]), targets)
-    tensors |= {"counts": counts, **head_tensors(deep())}
+    known, targets = read(narrow(), deep(), lessons, lambda n: None)
+    tensors = ridge(torch.cat([each.features for each in known]), targets) | head_tensors(deep())
     return Refinement(deep(), tensors, targets.std(0).clamp_min(1e-6), known, 0, **more)
 
 
@@ -192,7 +180,7 @@ def test_the_loss_is_that_of_a_reply_in_the_engine_also_in_a_batch(work: Refinem
     surprises = []
     for each, request, _ in examples:
         (sent,) = keys_values(narrow(), [narrow().chat.ids(each.lesson.text, plain=True)], keys=False)
-        piece = bridge.piece(handed(sent, narrow()), deep(), first=True)
+        piece = bridge.piece(handed(sent, narrow()), range(len(sent.at)), deep(), first=True)
         record = Record(stats=True, top=SIZE)
         reply = deep().engine.run(Request((piece, Ids(prompt_of(deep(), request))), Stop(1), record=record))
         assert reply.stats is not None
@@ -212,26 +200,16 @@ def facts() -> list[Lesson]:
     return lessons
 
 
-def test_the_loss_of_held_out_texts_goes_down_and_the_best_step_is_kept(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_refinement_lowers_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.bridges.refine.RATE", 1e-2)
     work = refinement(*facts())
-    trained = {each[0].lesson.text for each in (*work.questions, *work.repeated)}
-    assert 0 < len(work.held_out) <= HELD and not trained & {each[0].lesson.text for each in work.held_out}
-    assert (
-        work.questions and not any(map(repeats, work.questions)) and work.repeated and all(map(repeats, work.repeated))
-    )
-    first = work.keep_best()
-    losses = []
+    assert work.questions and not any(map(repeats, work.questions))
+    assert work.repeated and all(map(repeats, work.repeated))
+    examples = [*work.questions[:4], *work.repeated[:4]]
+    first = float(work.loss(examples).detach())
     for _ in range(12):
         work.step(12)
-        losses.append(work.keep_best())
-    assert min(losses) < first - 0.1 and work.best == min(losses)
-    kept = work.best_map["weight"].clone()
-    with torch.no_grad():
-        work.bias += 50
-    assert work.keep_best() > work.best and torch.equal(work.best_map["weight"], kept)
+    assert float(work.loss(examples).detach()) < first - 0.1
 
 
 def test_what_the_receiver_is_stays_as_it_was() -> None:

@@ -13,7 +13,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from sottovoce.bridges.pairs import counts_of, keys_values, read
+from sottovoce.bridges.pairs import keys_values, read
 from sottovoce.bridges.refine import prompt_of
 from sottovoce.bridges.texts import Lesson
 from sottovoce.channels import create
@@ -24,6 +24,7 @@ from sottovoce.channels.bridge import (
     TENSORS,
     Bridge,
     bridge_for,
+    features,
     handed,
     read_bridge,
     read_label,
@@ -98,55 +99,67 @@ def text_of(text: str) -> dict[str, torch.Tensor]:
     return handed(found, narrow())
 
 
+def rows_for(text: dict[str, torch.Tensor], reader: LoadedModel | None = None) -> torch.Tensor:
+    return features(text, range(len(text["text"])), reader or deep())
+
+
 def positions(*texts: str) -> int:
-    """The positions that the narrow model's tokens of some texts become."""
-    ids = [id for text in texts for id in narrow().chat.ids(text, plain=True)]
-    return int(counts_of(narrow(), deep())[ids].sum())
+    """The positions that some texts of the narrow model become: the deep one's tokens."""
+    return sum(len(deep().chat.ids(text, plain=True)) for text in texts)
 
 
 # The map
 
 
 def test_a_map_is_the_formula_of_the_specification_on_numbers_by_hand() -> None:
-    """One layer, one head of 1 and an embedding of 1, to one layer, one head of 2; the second token takes 2 places."""
+    """From three features to one layer with one head of 2."""
     label, _ = drawn(narrow(), deep())
-    ends = (
-        replace(label.sender, layers=1, heads=1, width=1, tokens=2, embedding=1),
-        replace(label.receiver, layers=1, heads=1, width=2),
-    )
-    rows = [[1.0, 2.0, 3.0, 4.0], [10.0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 100.0], [0, 0, 0, 0], [0, 0, 0, 0]]
     tensors = {
-        "counts": torch.tensor([1, 2], dtype=torch.uint8),
-        "mean": torch.tensor([1.0, 0, 0, 0, 0, 0]),
-        "scale": torch.tensor([0.5, 1, 1, 1, 1, 1]),
-        "weight": torch.tensor(rows).bfloat16(),
+        "mean": torch.tensor([1.0, 0, 0]),
+        "scale": torch.tensor([0.5, 1, 1]),
+        "weight": torch.tensor([[1.0, 2.0, 3.0, 4.0], [10.0, 0, 0, 0], [0, 0, 0, 100.0]]).bfloat16(),
         "bias": torch.tensor([0.0, 0.5, 0.0, -1.0]),
     }
-    bridge = Bridge(replace(label, sender=ends[0], receiver=ends[1]), tensors)
-    text = {"values": torch.tensor([2.0, 100.0]).reshape(1, 1, 2, 1), "inputs": torch.tensor([[0.5], [-3.0]])}
-    keys, values = bridge.mapped({**text, "text": torch.tensor([0, 1])})
-    assert keys.tolist() == [[[[7.0, 4.5], [CUT - 30, 2 * CUT + 0.5], [CUT - 30, 2 * CUT + 0.5]]]]
-    assert values.tolist() == [[[[6.0, 7.0], [3 * CUT, 4 * CUT - 1], [3 * CUT, 4 * CUT + 99]]]]
+    bridge = Bridge(replace(label, receiver=replace(label.receiver, layers=1, heads=1, width=2)), tensors)
+    keys, values = bridge.mapped(torch.tensor([[2.0, 0.5, 0], [100.0, -3.0, 1], [-100.0, 0, 0]]))
+    assert keys.tolist() == [[[[7.0, 4.5], [CUT - 30, 2 * CUT + 0.5], [-CUT, -2 * CUT + 0.5]]]]
+    assert values.tolist() == [[[[6.0, 7.0], [3 * CUT, 4 * CUT + 99], [-3 * CUT, -4 * CUT - 1]]]]
 
 
 def test_features_and_numbers_are_ordered_by_layer_head_and_width() -> None:
     label, tensors = drawn(narrow(), deep())
-    found = text_of(FACT)
-    keys, values = Bridge(label, tensors).mapped(found)
-    counts = tensors["counts"][found["text"]]
-    assert keys.shape == values.shape == (3, 1, int(counts.sum()), 16)
-    at = int(counts[0])  # the first position of the second token
-    states = [found["values"][layer, head, 1] for layer in range(2) for head in range(2)]
-    row = torch.cat([*states, narrow().table.rows[found["text"][1]], torch.tensor([1.0, 0, 0, 0])])
+    found = text_of("a")
+    assert len(found["text"]) == 1
+    keys, values = Bridge(label, tensors).mapped(rows_for(found))
+    assert keys.shape == values.shape == (3, 1, 1, 16)
+    states = [found["values"][layer, head, 0] for layer in range(2) for head in range(2)]
+    row = torch.cat([*states, found["inputs"][0], torch.zeros_like(found["inputs"][0]), torch.tensor([1.0, 0, 0, 0])])
     out = ((row - tensors["mean"]) / tensors["scale"]).clamp(-CUT, CUT) @ tensors["weight"].float() + tensors["bias"]
-    assert close(torch.cat([keys[:, 0, at].flatten(), values[:, 0, at].flatten()]), out, 1e-4)
+    assert close(torch.cat([keys[:, 0, 0].flatten(), values[:, 0, 0].flatten()]), out, 1e-4)
+
+
+def test_what_is_handed_over_are_texts_and_how_far_each_position_has_read() -> None:
+    found, ids = text_of(FACT), narrow().chat.ids(FACT, plain=True)
+    assert "".join(map(chr, found["characters"].tolist())) == FACT
+    assert found["text"].tolist() == [end for _, end in narrow().detokenizer(special=True).spans(ids)]
+    assert torch.equal(found["inputs"], narrow().table.rows[list(ids)])
+
+
+def test_parts_of_a_text_are_tokenized_alone(folder: str) -> None:
+    """A quote of some positions: its own characters, and no others."""
+    found = text_of(FACT)
+    assert len(features(found, [1, 2, 4], deep())) == sum(
+        len(deep().chat.ids(FACT[found["text"][a] : found["text"][b]], plain=True)) for a, b in ((0, 2), (3, 4))
+    )
+    strange = {**found, "characters": torch.tensor([0xD800] * len(FACT), dtype=torch.int32)}
+    assert len(rows_for(strange)) == len(deep().chat.ids("?" * len(FACT), plain=True))  # no text has a lone surrogate
 
 
 def test_a_piece_before_a_prompt_is_the_head_and_then_keys_turned_to_their_places(folder: str) -> None:
     bridge, found = read_bridge(folder), text_of(FACT)
-    keys, values = bridge.mapped(found)
-    head, n = bridge.label.head, positions(FACT)
-    piece, quoted = (bridge.piece(found, deep(), first=first) for first in (True, False))
+    keys, values = bridge.mapped(rows_for(found))
+    head, n, at = bridge.label.head, positions(FACT), range(len(found["text"]))
+    piece, quoted = (bridge.piece(found, at, deep(), first=first) for first in (True, False))
     assert piece.at.tolist() == [*range(head + n)] and piece.layers == (0, 1, 2) and not piece.gaps
     assert torch.equal(piece.keys[:, :, :head], bridge.tensors["head_keys"])
     assert torch.equal(piece.values[:, :, :head], bridge.tensors["head_values"])
@@ -160,7 +173,7 @@ def test_an_exact_map_gives_the_reply_of_the_receiver_s_own_keys_and_values() ->
     """A map with more features than positions goes through all of them: the receiver reads what it would have read."""
     text, loaded = "Mia has 3 apples. 22 pears.", tiny_loaded("llama", seed=3, max_position_embeddings=4096)
     label, tensors = drawn(narrow(), loaded)
-    known, targets = read(narrow(), loaded, [Lesson(text)], tensors["counts"], lambda n: None)
+    known, targets = read(narrow(), loaded, [Lesson(text)], lambda n: None)
     rows = known[0].features
     assert len(rows) < rows.shape[1]
     tensors |= {"mean": rows.mean(0), "scale": rows.std(0).clamp_min(1e-6), "bias": targets.mean(0)}
@@ -172,7 +185,7 @@ def test_an_exact_map_gives_the_reply_of_the_receiver_s_own_keys_and_values() ->
         loaded.engine.run(Request((*before, question), Stop(12)))
         for before in (
             (head, Ids(loaded.chat.ids(text, plain=True))),
-            (bridge.piece(text_of(text), loaded, first=True),),
+            (bridge.piece(text_of(text), range(len(known[0].features)), loaded, first=True),),
             (head,),
         )
     )
@@ -191,18 +204,16 @@ def test_the_template_s_tokens_stay_behind(folder: str, store: PayloadStore) -> 
     payload = payload_of(message, store)
     pieces = narrow().chat.encode(turns, apart=True)
     assert [id for piece in pieces if isinstance(piece, Text) for id in piece] == ids
-    assert payload.tensors["text"].tolist() == [
-        id if isinstance(piece, Text) else -1
-        for piece in pieces
-        for id in piece  # type: ignore[union-attr]
-    ]
+    marked = [isinstance(piece, Text) for piece in pieces for _ in piece]  # type: ignore[union-attr]
+    assert (payload.tensors["text"] >= 0).tolist() == marked
+    assert "".join(map(chr, payload.tensors["characters"].tolist())) == "".join(texts)
     (piece,) = cached(asked(kv(folder), store, MessageRef(message)))
     bridge = read_bridge(folder)
-    at = payload.tensors["text"] >= 0
-    crossed = {name: payload.tensors[name][at] for name in ("inputs", "text")}
-    assert crossed["text"].tolist() == ids and close(crossed["inputs"], narrow().table.rows[ids], 0)
-    crossed["values"] = payload.tensors["values"][:, :, at]
-    assert torch.equal(piece.values[:, :, bridge.label.head :], bridge.mapped(crossed)[1])
+    at = [i for i, is_text in enumerate(marked) if is_text]
+    assert close(payload.tensors["inputs"][at], narrow().table.rows[ids], 0)
+    crossed = bridge.mapped(features(payload.tensors, at, deep()))[1]
+    assert torch.equal(piece.values[:, :, bridge.label.head :], crossed)
+    assert crossed.shape[2] == sum(map(positions, (texts[0], texts[1] + texts[2])))  # the last two touch
 
 
 def test_texts_apart_are_the_same_tokens_but_at_their_seams() -> None:
@@ -233,7 +244,7 @@ def test_a_prompt_a_reply_or_both_cross(carry: Any, folder: str, store: PayloadS
     message = sent(protocol, store, max_new=5)
     (piece,) = cached(asked(protocol, store, MessageRef(message)))
     payload = payload_of(message, store)
-    prompt, reply = positions(FACT), int(counts_of(narrow(), deep())[payload.tensors["ids"]].sum())
+    prompt, reply = positions(FACT), positions(payload.label.text)
     expected = {"prompt": prompt, "reply": reply, "both": prompt + reply}[carry]
     assert len(payload) == 5 and len(piece) == read_label(folder).head + expected
 
@@ -244,17 +255,9 @@ def test_quoted_words_are_replaced_without_a_head(folder: str, store: PayloadSto
     request = asked(protocol, store, "You hear: ", MessageRef(message))
     (piece,) = cached(request)
     payload = payload_of(message, store)
-    counts = counts_of(narrow(), deep())[payload.tensors["ids"]]
-    assert len(piece) == counts.sum() and isinstance(request.prompt[0], Ids)
+    assert len(piece) == positions(payload.label.text) and isinstance(request.prompt[0], Ids)
     (part,) = cached(asked(protocol, store, "You hear: ", MessageRef(message, (payload.spans[2],))))
-    places = [
-        i
-        for token in payload.tokens((payload.spans[2],))
-        for i in (counts.repeat_interleave(counts.int()) * 0 + torch.arange(5).repeat_interleave(counts.int()) == token)
-        .nonzero()[:, 0]
-        .tolist()
-    ]
-    assert close(part.values, piece.values[:, :, places], 1e-5)
+    assert len(part) == positions(payload.label.text[slice(*payload.spans[2])])
 
 
 def test_a_reply_without_words_puts_no_head_before_the_prompt(folder: str, store: PayloadStore) -> None:
@@ -319,6 +322,8 @@ def test_keys_are_recorded_only_for_a_reader_with_the_same_weights(folder: str, 
     [
         ({"text": torch.ones(3)}, "the shape of text"),
         ({"inputs": None}, "inputs is missing"),
+        ({"characters": torch.full((99,), 0x110000)}, "a value of characters"),
+        ({"characters": torch.tensor([65])}, "a value of text"),
         ({"text": torch.ones(99).long()}, "the shape of text"),
         (
             {

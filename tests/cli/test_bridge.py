@@ -78,7 +78,7 @@ def test_a_stopped_fit_says_how_it_goes_on(
 
     folder = tmp_path / "bridge"
     with monkeypatch.context() as patch:
-        patch.setattr("sottovoce.bridges.pairs.aligned", stopped)
+        patch.setattr("sottovoce.bridges.pairs.features", stopped)
         early = call("bridge", "fit", *two, *STEPS, "--to", folder)
     assert (early.code, early.err.splitlines()[-1]) == (130, "sottovoce: stopped; there is no map yet")
     with monkeypatch.context() as patch:
