@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from langchain_core.messages import HumanMessage
@@ -13,6 +19,9 @@ from sottovoce.models.doctor import diagnose
 from tests.support import FLOAT32, same_reply
 
 pytestmark = pytest.mark.real
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+FENCED = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUESTION = "What is the capital of France?"
 PROMPTS = (QUESTION, "Name three colours.", "Mia has 14 apples and eats 3. How many are left?\n\n1. Think.")
 
@@ -81,3 +90,20 @@ def test_two_agents_debate_on_it(smollm2: LoadedModel, capsys: pytest.CaptureFix
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
     assert "\n4 calls" in out and "right: the answer is Tuesday" in out
+
+
+def test_keys_and_values_tell_what_a_summary_loses(smollm2: LoadedModel, tmp_path: Path) -> None:
+    """The first Python example of README, with the answers that it names."""
+    done = subprocess.run(
+        [sys.executable, "-c", FENCED.search(README.read_text(encoding="utf-8"))[1]],  # type: ignore[index]
+        cwd=ROOT,
+        env={**os.environ, "SOTTOVOCE_STORE": str(tmp_path), "SOTTOVOCE_RUNS": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    for answer, tokens in re.findall(
+        r"`(?:nl|kv)` (?:answers )?\"(.*?)\" after (\d+)", README.read_text(encoding="utf-8")
+    ):
+        assert re.search(rf"{answer} +[\d.]+ +{tokens}\n", done.stdout), done.stdout
