@@ -30,6 +30,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
 from pathlib import Path
+from threading import Lock
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -48,6 +49,7 @@ CUT = 8.0  # standard deviations: single coordinates of a state can be hundreds 
 LABEL, TENSORS = "bridge.json", "bridge.safetensors"
 LONGEST = 100_000  # characters of a label
 LARGEST = 8 << 30  # bytes of tensors
+_reading = Lock()
 SIZES = {"F32": 4, "BF16": 2}  # bytes of a number
 
 
@@ -155,7 +157,8 @@ class Bridge:
     tensors: Tensors = field(repr=False)
 
     @cached_property
-    def _weight(self) -> torch.Tensor:
+    def weight(self) -> torch.Tensor:
+        """The map in float32, (F, O)."""
         return self.tensors["weight"].float()
 
     def fits(self, tensors: Tensors) -> bool:
@@ -168,7 +171,7 @@ class Bridge:
         """Return the receiver's keys, not rotated, and values (L, heads, m, w) for features (m, F)."""
         known = standardized(rows, self.tensors["mean"], self.tensors["scale"])
         side = self.label.receiver
-        return split(known @ self._weight + self.tensors["bias"], side.layers, side.heads)
+        return split(known @ self.weight + self.tensors["bias"], side.layers, side.heads)
 
     def piece(self, tensors: Tensors, at: Sequence[int], loaded: LoadedModel, *, first: bool) -> Cached:
         """Return the texts at some positions as a piece of the receiver's prompt; `first`: they begin the prompt.
@@ -306,7 +309,15 @@ def read_bridge(folder: str | Path) -> Bridge:
     Raises:
         UsageError: the folder is no bridge, or its files do not belong together.
     """
-    return _read(str(Path(folder).resolve()), read_label(folder))
+    return _read_once(folder, read_label(folder))
+
+
+def _read_once(folder: str | Path, label: Label) -> Bridge:
+    """Return a bridge; discussions that run at the same time wait for one copy of its tensors."""
+    with _reading:
+        found = _read(str(Path(folder).resolve()), label)
+        _ = found.weight  # widened here, since Python 3.12 does not lock cached properties
+    return found
 
 
 @lru_cache(maxsize=8)
@@ -350,5 +361,5 @@ def bridge_for(sender: str, receiver: LoadedModel, labels: Mapping[str, Label]) 
         ends = label.sender.weights, label.receiver.weights, label.receiver.vocabulary, label.receiver.shape
         shape = (receiver.layers, *receiver.network.cache_shape)
         if ends == (sender, receiver.weights_key, receiver.vocabulary_key, shape):
-            return _read(str(Path(folder).resolve()), label)
+            return _read_once(folder, label)
     return None

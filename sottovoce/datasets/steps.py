@@ -2,7 +2,7 @@
 
 `briefing_sums`: quantities of four people, and a question about three or all of them, so two or three additions. One
 sample: "How many hens do Mira Dolan, Oren Pike and Ilse Varga keep together?", target "34", solution
-"12 + 7 = 19; 19 + 15 = 34. The answer is 34."
+"12 + 7 = 19; 19 + 15 = 34. The answer is 34." `briefing_sum`: of two of them, and below 20, so one small addition.
 
 `briefing_order`: three comparisons that put four people in order, shuffled, and a question about one end of it. One
 sample: "Who is the oldest of Mira Dolan, Oren Pike, Ilse Varga and Lena Holm?", target "Oren Pike". A guess is right in
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
@@ -52,11 +53,11 @@ class Drawn(NamedTuple):
     solution: str
 
 
-def _sum(rng: random.Random) -> Drawn:
+def _sum(rng: random.Random, largest: int = LARGEST, terms: Sequence[int] = (PEOPLE - 1, PEOPLE)) -> Drawn:
     people, thing = _people(rng), rng.choice([*THINGS])
-    verb, numbers = THINGS[thing], [rng.randint(2, LARGEST) for _ in range(PEOPLE)]
+    verb, numbers = THINGS[thing], [rng.randint(2, largest) for _ in range(PEOPLE)]
     facts = [f"{person} {verb}s {number} {thing}." for person, number in zip(people, numbers, strict=True)]
-    asked = rng.sample(range(PEOPLE), rng.choice([PEOPLE - 1, PEOPLE]))
+    asked = rng.sample(range(PEOPLE), rng.choice(terms))
     totals = [*accumulate(numbers[at] for at in asked)]
     steps = [(before, "+", numbers[at], after) for at, (before, after) in zip(asked[1:], pairwise(totals), strict=True)]
     names = _joined([people[at] for at in asked])
@@ -77,7 +78,11 @@ def _order(rng: random.Random) -> Drawn:
     return Drawn(rng.sample(facts, len(facts)), question, target, working)
 
 
-STEPS: Mapping[str, Callable[[random.Random], Drawn]] = {"briefing_sums": _sum, "briefing_order": _order}
+STEPS: Mapping[str, Callable[[random.Random], Drawn]] = {
+    "briefing_sum": partial(_sum, largest=9, terms=(2,)),
+    "briefing_sums": _sum,
+    "briefing_order": _order,
+}
 """The generators, by the name of the sample."""
 
 
@@ -88,7 +93,7 @@ def steps(name: str, n: int, agents: Sequence[str] = ("agent_1", "agent_2"), see
     twice in a question.
     """
     different = unlike(random.Random(f"{name}/{seed}"), STEPS[name], lambda drawn: drawn.question)
-    kind = "number" if name == "briefing_sums" else "text"
+    kind = "text" if name == "briefing_order" else "number"
     return [
         Question(
             id=f"{name}/{seed}/{i}",

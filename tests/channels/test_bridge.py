@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -472,17 +473,28 @@ def copy(folder: str, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_bridge_is_read_as_it_was_written(folder: str) -> None:
+def test_a_bridge_is_read_as_it_was_written(tmp_path: Path) -> None:
     label, tensors = drawn(narrow(), deep())
-    bridge = read_bridge(folder)
+    save_bridge(tmp_path, label, tensors)
+    bridge = read_bridge(tmp_path)
     assert replace(bridge.label, digest="") == label
     assert bridge.label.nbytes == sum(tensor.nbytes for tensor in tensors.values())
     assert all(torch.equal(bridge.tensors[name], tensor) for name, tensor in tensors.items())
 
 
-def test_equal_bridges_are_equal_bytes(folder: str, tmp_path: Path) -> None:
-    random_bridge(narrow(), deep(), tmp_path)
-    assert all((tmp_path / name).read_bytes() == (Path(folder) / name).read_bytes() for name in (LABEL, TENSORS))
+def test_discussions_at_the_same_time_share_one_copy(copy: Path) -> None:
+    """Seen: 32 discussions each read their own copy, and memory ran out."""
+    with ThreadPoolExecutor(8) as pool:
+        found = [*pool.map(read_bridge, [copy] * 32)]
+    assert all(each is found[0] for each in found)
+
+
+def test_equal_bridges_are_equal_bytes(tmp_path: Path) -> None:
+    label, tensors = drawn(narrow(), deep())
+    for name in ("one", "two"):
+        save_bridge(tmp_path / name, label, tensors)
+    one, two = ([(tmp_path / name / file).read_bytes() for file in (LABEL, TENSORS)] for name in ("one", "two"))
+    assert one == two
 
 
 def in_label(**change: Any) -> Callable[[Path], None]:

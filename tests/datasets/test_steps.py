@@ -45,7 +45,7 @@ def extreme(question: Question) -> str:
     return end
 
 
-@pytest.mark.parametrize(("name", "solve"), [("briefing_sums", summed), ("briefing_order", extreme)])
+@pytest.mark.parametrize(("name", "solve"), [("briefing_sum", summed), ("briefing_sums", summed), ("briefing_order", extreme)])
 def test_the_target_follows_from_the_facts_that_senders_read(name: str, solve: Callable[[Question], str]) -> None:
     for question in steps(name, MANY):
         assert solve(question) == question["target"]
@@ -62,6 +62,8 @@ def test_two_senders_share_the_facts(name: str) -> None:
 def test_sums_take_two_or_three_additions_and_no_place_in_an_order_is_favored() -> None:
     additions = Counter(question["solution"].count("=") for question in steps("briefing_sums", MANY))
     places = Counter([question["question"].index(question["target"]) for question in steps("briefing_order", MANY)])
+    small = steps("briefing_sum", MANY)
+    assert {each["solution"].count("=") for each in small} == {1} and max(int(each["target"]) for each in small) < 20
     assert {*additions} == {2, 3} and min(additions.values()) > MANY / 3
     first = sum(n for at, n in places.items() if at < 30)
     assert MANY / 8 < first < MANY / 2
