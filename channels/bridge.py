@@ -173,12 +173,12 @@ class Bridge:
         side = self.label.receiver
         return split(known @ self.weight + self.tensors["bias"], side.layers, side.heads)
 
-    def piece(self, tensors: Tensors, at: Sequence[int], loaded: LoadedModel, *, first: bool) -> Cached:
-        """Return the texts at some positions as a piece of the receiver's prompt; `first`: they begin the prompt.
+    def piece(self, tensors: Tensors, places: Sequence[int], loaded: LoadedModel, *, first: bool) -> Cached:
+        """Return the texts at some places as a piece of the receiver's prompt; `first`: they begin the prompt.
 
         `tensors` are those of `handed`, of all positions.
         """
-        rows = features(tensors, at, loaded)
+        rows = features(tensors, places, loaded)
         keys, values = self.mapped(rows)
         head = self.label.head if first and len(rows) else 0
         at = torch.arange(head, head + keys.shape[2])

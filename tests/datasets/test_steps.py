@@ -45,7 +45,9 @@ def extreme(question: Question) -> str:
     return end
 
 
-@pytest.mark.parametrize(("name", "solve"), [("briefing_sum", summed), ("briefing_sums", summed), ("briefing_order", extreme)])
+@pytest.mark.parametrize(
+    ("name", "solve"), [("briefing_sum", summed), ("briefing_sums", summed), ("briefing_order", extreme)]
+)
 def test_the_target_follows_from_the_facts_that_senders_read(name: str, solve: Callable[[Question], str]) -> None:
     for question in steps(name, MANY):
         assert solve(question) == question["target"]
