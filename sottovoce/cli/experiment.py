@@ -124,7 +124,7 @@ def run(options: ExperimentOptions, outputs: OutputFiles, limits: Limits, trust:
     from sottovoce.runs.runner import check_failures
 
     check_installed()
-    files = Files(outputs.to, outputs.plots, force=outputs.force)
+    files = Files(outputs.to, outputs.plots, outputs.columns, force=outputs.force)
     ours = None if options.file.exists() else shipped().get(str(options.file))
     file = ours or options.file
     again = file.is_dir()

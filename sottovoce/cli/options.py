@@ -235,8 +235,10 @@ class OutputFiles(Checked):
 
     to: list[Path] = Field(
         default=[],
-        description="Also write the tables to this file: .csv, .json (numbers, not rounded), .md or .tex (as printed; "
-        "LaTeX with booktabs).",
+        description="Also write the tables to this file: .csv, .json (numbers, not rounded), .md or .tex (LaTeX).",
+    )
+    columns: list[str] = Field(
+        default=[], description="Columns of .tex and .md files by their printed headings: 'accuracy | 95 % | calls'."
     )
     plots: Path | None = Field(
         default=None,

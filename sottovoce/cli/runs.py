@@ -262,7 +262,7 @@ def compare(options: CompareOptions, outputs: OutputFiles) -> None:
     from sottovoce.cli.run_tables import compare_matched, compare_runs
     from sottovoce.report.paper import Files
 
-    files = Files(outputs.to, outputs.plots, force=outputs.force)
+    files = Files(outputs.to, outputs.plots, outputs.columns, force=outputs.force)
     if options.matched is None:
         compare_runs(options.names, options.against, files, options.prices)
     else:

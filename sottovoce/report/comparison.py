@@ -134,12 +134,14 @@ def tables(comparison: Comparison) -> list[Table]:
     end, while others (32 by default) run in parallel.
     """
     failed = any(run.failed for run in comparison.runs)
-    listed = [table(WITH_FAILURES if failed else RUNS, (_run(run, failed=failed) for run in comparison.runs))]
+    listed = [table(WITH_FAILURES if failed else RUNS, (_run(run, failed=failed) for run in comparison.runs), "runs")]
     if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
         rows = [[_name(run.run), *(_measured(run, name) for name in names)] for run in comparison.runs]
-        listed.append(Table(["run", *map(one_line, names)], rows))
+        listed.append(Table(["run", *map(one_line, names)], rows, "measures"))
     if comparison.pairs:
-        listed.append(table("run | against | questions | points | 95 % | p | p, Holm", map(_pair, comparison.pairs)))
+        listed.append(
+            table("run | against | questions | points | 95 % | p | p, Holm", map(_pair, comparison.pairs), "pairs")
+        )
     return listed
 
 
@@ -185,7 +187,7 @@ def published_table(experiment: Experiment, lines: Sequence[Compared]) -> list[t
     if not lines or experiment.published is None:
         return []
     headings = "row | point | metric | published | ours | 95 % | discussions | difference"
-    return [(table(headings, map(_compared, lines)), assumed(experiment.published.error))]
+    return [(table(headings, map(_compared, lines), "published"), assumed(experiment.published.error))]
 
 
 def _compared(line: Compared) -> tuple[str, ...]:
@@ -244,4 +246,4 @@ def carried_table(experiment: Experiment, rows: Sequence[Carried]) -> Table:
         numbers = (row.message_bytes, row.computed, row.seconds, row.per_kilobyte)[: 3 + len(gain)]
         shown = ("" if number is None else figure(number) for number in numbers)
         lines.append((f"`{one_line(row.row)}`", row.point, *share_cells(row.right), *shown))
-    return Table(headings, lines)
+    return Table(headings, lines, "points")

@@ -1,8 +1,9 @@
 """The results of a comparison, printed and as files for a paper: CSV, Markdown, LaTeX or JSON, by the ending.
 
-Markdown and LaTeX have the tables as they are printed, and the verdicts below them. CSV and JSON have the numbers
-behind them, not rounded: JSON a list for each table, CSV all rows below one another, each with its table in the first
-column. Names of runs are between backticks in all texts; the rest is escaped.
+Markdown and LaTeX have the tables with the chosen columns, and the verdicts below them; in LaTeX a table has units in
+its heads, a caption and a label, and is no wider than the paper's column. CSV and JSON have the numbers behind them,
+not rounded: JSON a list for each table, CSV all rows below one another, each with its table in the first column. Names
+of runs are between backticks in all texts; the rest is escaped.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from textwrap import wrap
 
 from sottovoce.analysis.compare import Against, Comparison, Summary
 from sottovoce.core.any_types import JSON, JSONValue
@@ -47,6 +50,21 @@ LATEX = str.maketrans(
     | {"<": r"\textless{}", ">": r"\textgreater{}", "±": r"$\pm$", "×": r"$\times$"}
 )
 
+FITTING = "accuracy | 95 % | failed | tokens written | FLOPs"
+"""Columns of the runs' table that a paper's column holds beside the names."""
+INTERVAL = "95 %"
+PERCENT = re.compile(r"[\d.]+%(?: to [\d.]+%)?")
+POWER = re.compile(r"\d\.\d+e[+-]\d+")
+CAPTIONS = {
+    "runs": "Accuracy of each run with its 95 % interval, and means per discussion.",
+    "measures": "Measures of each run, with 95 % intervals.",
+    "pairs": "Differences between runs in points of 100, with 95 % intervals and the p of a permutation test.",
+    "points": "Share of right answers of each row at each point, and means per discussion.",
+    "published": "Published figures, and ours with 95 % intervals.",
+}
+"""Captions by the names of tables."""
+FIT = r"\ifdim\wd0>\columnwidth\resizebox{\columnwidth}{!}{\usebox0}\else\usebox0\fi"
+
 
 @dataclass
 class Findings:
@@ -57,6 +75,10 @@ class Findings:
     numbers: dict[str, list[JSON]] = field(default_factory=dict)
     """The rows behind the tables, by table."""
     summaries: Sequence[Summary] = ()
+    columns: Sequence[str] = ()
+    """The columns of tables in Markdown and LaTeX; see `chosen`."""
+    file: str = "comparison"
+    """The name of the file without its ending, which begins the labels of its tables: two files share none."""
 
 
 def findings(
@@ -104,16 +126,22 @@ def compared(comparison: Comparison) -> Findings:
 class Files:
     """The files that a command writes about runs; their paths are checked before anything runs."""
 
-    def __init__(self, to: Sequence[Path], plots: Path | None, *, force: bool = False) -> None:
+    def __init__(
+        self, to: Sequence[Path], plots: Path | None, columns: Sequence[str] = (), *, force: bool = False
+    ) -> None:
         """Check the paths.
 
         Raises:
-            UsageError: a file's ending is unknown, or a file or the folder of plots cannot be written.
+            UsageError: a file's ending is unknown, a file or the folder of plots cannot be written, or no file has
+                columns to choose.
         """
         self._plots, self.force = plots, force
+        self._columns = [name.strip() for given in columns for name in given.split("|")]
         self._to = [OutputFile(path, "--to", force=force, endings=[*FORMS]) for path in to]
         if wrong := next((path for path in to if not path.suffix), None):
             raise UsageError(f"--to {str(wrong)!r} has no ending; expected {' or '.join(FORMS)}")
+        if columns and not any(path.suffix.lower() in (".tex", ".md") for path in to):
+            raise UsageError("--columns chooses columns of .tex and .md files, and --to names none; add --to table.tex")
         if plots is not None:
             check_folder(plots, "--plots", "")
             drawing()  # refuses if matplotlib is missing
@@ -121,9 +149,11 @@ class Files:
                 self._files(plots)
 
     def write(self, content: Findings, runs: Mapping[str, Run]) -> list[Path]:
-        """Write the files, each whole or not at all; return their paths."""
-        for file in self._to:
-            file.write(FORMS[file.path.suffix.lower()](content))
+        """Write the files, each whole or not at all; return their paths. Errors: see `chosen`."""
+        content = replace(content, columns=self._columns)
+        texts = [FORMS[each.path.suffix.lower()](replace(content, file=each.path.stem)) for each in self._to]
+        for file, text in zip(self._to, texts, strict=True):
+            file.write(text)
         written = [file.path for file in self._to]
         if self._plots is not None:
             self._plots.mkdir(parents=True, exist_ok=True)
@@ -136,6 +166,40 @@ class Files:
     def _files(self, folder: Path) -> dict[str, OutputFile]:
         names = [f"{name}{ending}" for name in DRAWN for ending in ENDINGS]
         return {name: OutputFile(folder / name, "--plots", force=self.force) for name in names}
+
+
+def chosen(parts: Sequence[Table | str], names: Sequence[str]) -> Sequence[Table | str]:
+    """Return the parts with these columns of the tables, behind the first; all parts if no columns are named.
+
+    A column of several tables is that of the one with most named columns; tables without any are left out.
+
+    Raises:
+        UsageError: no table has a column of a name.
+    """
+    if not names:
+        return parts
+    tables, left, holders = [part for part in parts if isinstance(part, Table)], {*_columns(names)}, list[Table]()
+    if unknown := left - {column for each in tables for column in _columns(each.headings)}:
+        known = " | ".join(dict.fromkeys(heading for each in tables for heading in each.headings))
+        raise UsageError(f"unknown column {min(unknown)!r} in --columns; choose from: {known}")
+    while left:
+        holders.append(max(tables, key=lambda part: len(left.intersection(_columns(part.headings)))))
+        left = left.difference(_columns(holders[-1].headings))
+    kept = [part for part in parts if isinstance(part, str) or part in holders]
+    return [part if isinstance(part, str) else _selected(part, names) for part in kept]
+
+
+def _columns(headings: Sequence[str]) -> list[str]:
+    """Return unique names of columns: an interval is that of the column before it."""
+    return [f"{before}, {name}" if name == INTERVAL else name for before, name in pairwise(("", *headings))]
+
+
+def _selected(part: Table, names: Sequence[str]) -> Table:
+    known = _columns(part.headings)
+    places = dict.fromkeys([0, *(known.index(name) for name in _columns(names) if name in known)])
+    return part._replace(
+        headings=[part.headings[at] for at in places], rows=[[row[at] for at in places] for row in part.rows]
+    )
 
 
 def _json(content: Findings) -> str:
@@ -164,7 +228,7 @@ def _markdown(content: Findings) -> str:
         return _by_span(text, lambda code: f"`{code}`".replace("|", r"\|"), lambda plain: SPECIAL.sub(r"\\\1", plain))
 
     blocks = []
-    for part in (part for part in content.parts if part):
+    for part in (part for part in chosen(content.parts, content.columns) if part):
         if isinstance(part, str):
             blocks.append("\n".join(map(cell, part.splitlines())))
         else:
@@ -174,8 +238,8 @@ def _markdown(content: Findings) -> str:
 
 
 def _latex(content: Findings) -> str:
-    blocks = [r"% in the preamble: \usepackage{booktabs}"]
-    for part in (part for part in content.parts if part):
+    blocks = [r"% in the preamble: \usepackage{booktabs,graphicx}"]
+    for part in (part for part in chosen(content.parts, content.columns) if part):
         if isinstance(part, str):
             lines, listed = list[str](), False
             for line in part.splitlines():
@@ -184,14 +248,43 @@ def _latex(content: Findings) -> str:
                     lines.append(rf"\{'begin' if listed else 'end'}{{itemize}}")
                 lines.append(rf"\item {_tex(line.removeprefix(ITEM))}" if listed else _tex(line))
             blocks.append("\n".join([*lines, *([r"\end{itemize}"] if listed else [])]))
-            continue
-        columns = zip(*part.rows, strict=True)
-        layout = "".join("r" if all(map(NUMBER.fullmatch, cells)) else "l" for cells in columns)
-        head, *rows = (" & ".join(map(_tex, cells)) + r" \\" for cells in (part.headings, *part.rows))
-        begin = [r"\begin{table}", r"\centering", r"\footnotesize", rf"\begin{{tabular}}{{{layout}}}", r"\toprule"]
-        end = [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-        blocks.append("\n".join([*begin, head, r"\midrule", *rows, *end]))
+        else:
+            fits = content.columns or part.name != "runs"
+            blocks.append(_latex_table(part if fits else _selected(part, FITTING.split(" | ")), content.file))
     return "\n\n".join(blocks) + "\n"
+
+
+def _latex_table(part: Table, file: str) -> str:
+    """Return a table that is scaled down where it is wider than the paper's column."""
+    columns = [_latex_column(*column) for column in zip(part.headings, *part.rows, strict=True)]
+    layout = "".join(align for align, *_ in columns)
+    head, *rows = (" & ".join(cells) + r" \\" for cells in zip(*(cells for _, *cells in columns), strict=True))
+    label = re.sub("[^A-Za-z0-9-]+", "-", f"{file}-{part.name}")
+    named = [rf"\caption{{{_tex(CAPTIONS[part.name])}}}", rf"\label{{tab:{label}}}"] if part.name else []
+    begin = [
+        r"\begin{table}",
+        r"\centering\footnotesize",
+        r"\setlength{\tabcolsep}{4pt}\setlength{\belowcaptionskip}{4pt}",
+        *named,
+    ]
+    inner = [rf"\sbox0{{\begin{{tabular}}{{{layout}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule"]
+    return "\n".join([*begin, *inner, r"\end{tabular}}%", FIT, r"\end{table}"])
+
+
+def _latex_column(heading: str, *cells: str) -> list[str]:
+    """Return the alignment of a column, its head in lines, the last with the unit, and its cells without it."""
+    known, units = [*filter(None, cells)], list[str]()
+    if known and all(map(PERCENT.fullmatch, known)):
+        units = [] if heading == INTERVAL else [r"(\%)"]
+        cells = tuple(cell.replace("%", "") for cell in cells)
+    elif known and all(map(POWER.fullmatch, known)):
+        power = max(int(cell.partition("e")[2]) for cell in known)
+        units = [f"($10^{{{power}}}$)"]
+        cells = tuple(cell and f"{float(cell) / 10**power:.3g}" for cell in cells)
+    align = "r" if all(map(NUMBER.fullmatch, cells)) else "l"
+    lines = [*map(_tex, wrap(heading, max(map(len, (*cells, *heading.split()))))), *units]
+    head = r"\\".join(lines)
+    return [align, rf"\shortstack[{align}]{{{head}}}" if lines[1:] else head, *map(_tex, cells)]
 
 
 def _tex(text: str) -> str:

@@ -30,11 +30,13 @@ class Table(NamedTuple):
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+    name: str = ""
+    """What a file for a paper calls it, in its label."""
 
 
-def table(headings: str, rows: Iterable[Sequence[str]]) -> Table:
+def table(headings: str, rows: Iterable[Sequence[str]], name: str = "") -> Table:
     """Return a table; its headings are joined by bars."""
-    return Table(headings.split(" | "), [*rows])
+    return Table(headings.split(" | "), [*rows], name)
 
 
 def markdown(*parts: Table | str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
+import subprocess
 from io import StringIO
 from pathlib import Path
 
@@ -12,12 +14,20 @@ import pytest
 
 from sottovoce.core.errors import UsageError
 from sottovoce.experiments.schema import Experiment
+from sottovoce.report.comparison import WITH_FAILURES
 from sottovoce.report.paper import FORMS, Files, Findings, findings
 from sottovoce.report.tables import Table, markdown
 from sottovoce.runs.run import Run
 from tests.report.test_carried import scripted
 
 HOSTILE = r"`a_b|c` is 100 % {sure} & <b> costs $5 #1 ~x^2 \input{x} -3 ± 1"
+CELLS = (
+    "`bridge_debates.kv` | 120 | 480 | 71.3% | 63.1% to 78.2% | 70.0% | 61.0% to 77.0% | 3 | 2 | 12.5 | 12,345 | 9,876"
+)
+WIDE = Table(WITH_FAILURES.split(" | "), [[*CELLS.split(" | "), "1,234", "1.23e+13", "12.34"]], "runs")
+PAIRS = Table(
+    ["run", "against", "questions", "points", "95 %"], [["`kv`", "`nl`", "120", "-3.0", "-5.1 to 0.9"]], "pairs"
+)
 
 
 @pytest.fixture
@@ -69,6 +79,62 @@ def test_what_markdown_and_latex_would_take_for_their_own_is_escaped() -> None:
     assert r"| `a_b` | `a_b\|c` is 100 % \{sure\} \& \<b\> costs \$5 \#1 \~x^2 \\input\{x\} -3 ± 1 |" in page
     bars = [len(re.findall(r"(?<!\\)\|", line)) for line in page.splitlines()[:4]]
     assert bars == [3] * 4
+
+
+@pytest.mark.skipif(
+    shutil.which("pdflatex") is None, reason="needs pdflatex: apt-get install texlive-latex-recommended"
+)
+@pytest.mark.parametrize("columns", ["", WITH_FAILURES])
+def test_tables_of_any_columns_fit_a_column_of_a_paper(columns: str, tmp_path: Path) -> None:
+    tex = FORMS[".tex"](Findings([WIDE, PAIRS, "- a verdict"], columns=columns.split(" | ") if columns else ()))
+    page = (
+        rf"\documentclass[twocolumn]{{article}}\usepackage{{booktabs,graphicx}}\begin{{document}}{tex}\end{{document}}"
+    )
+    (tmp_path / "paper.tex").write_text(page)
+
+    made = subprocess.run(
+        ["pdflatex", "-draftmode", "-halt-on-error", "paper.tex"], cwd=tmp_path, capture_output=True, text=True
+    )
+
+    assert made.returncode == 0, made.stdout
+    assert "Overfull" not in made.stdout
+
+
+def test_latex_has_the_columns_that_fit_with_units_in_heads_a_caption_and_a_label_of_its_file() -> None:
+    tex = FORMS[".tex"](Findings([WIDE, PAIRS], file="my table"))
+
+    head = r"run & \shortstack[r]{accuracy\\(\%)} & 95 \% & failed & \shortstack[r]{tokens\\written} & "
+    assert rf"{head}\shortstack[r]{{FLOPs\\($10^{{13}}$)}} \\" in tex
+    assert r"\texttt{bridge\_debates.kv} & 71.3 & 63.1 to 78.2 & 2 & 1,234 & 1.23 \\" in tex
+    assert [*re.findall(r"\\label{(.*)}", tex)] == ["tab:my-table-runs", "tab:my-table-pairs"]
+    assert tex.count(r"\caption") == tex.count(r"\resizebox{\columnwidth}") == 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "heads"),
+    [
+        ("failed as wrong | 95 % | accuracy", ["run | failed as wrong | 95 % | accuracy"]),
+        ("questions | calls", ["run | questions | calls"]),  # pairs have questions too, and are left out
+        ("points | 95 % | accuracy", ["run | accuracy", "run | points | 95 %"]),
+        ("against | questions", ["run | against | questions"]),
+    ],
+)
+def test_columns_are_chosen_by_their_printed_headings_in_that_order(columns: str, heads: list[str]) -> None:
+    page = FORMS[".md"](Findings([WIDE, PAIRS, "a verdict"], columns=columns.split(" | ")))
+
+    assert [line[2:-2] for line in page.splitlines() if line.startswith("| run |")] == heads
+    assert ("61.0% to 77.0%" in page) == ("failed as wrong" in columns) and page.endswith("a verdict\n")
+
+
+def test_unknown_columns_are_refused_in_a_line_with_those_that_there_are(runs: dict[str, Run], tmp_path: Path) -> None:
+    for name in ("acuracy", "calls | 95 %"):  # there is no interval of calls
+        with pytest.raises(
+            UsageError, match=r"^unknown column '.*' in --columns; choose from: run \| questions \|.*Holm$"
+        ):
+            Files([tmp_path / "a.csv", tmp_path / "a.tex"], None, [name]).write(findings(runs), runs)
+    with pytest.raises(UsageError, match=r"--columns chooses columns of \.tex and \.md files, and --to names none"):
+        Files([tmp_path / "a.csv"], None, ["run"])
+    assert [*tmp_path.glob("a.*")] == []
 
 
 def test_unknown_endings_and_files_that_exist_are_refused_before_anything_is_written(
