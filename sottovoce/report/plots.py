@@ -1,14 +1,15 @@
 """Plots of runs: as SVG inside a report, and as PNG and SVG files; reproducible bytes, text as text, and a title each.
 
-Runs differ in marker and line too, not in color alone. matplotlib's global state does not change.
+Runs differ in marker and line too, not in color alone; few of them are named beside their points, many in a legend.
+matplotlib's global state does not change.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
-from math import ceil
+from math import ceil, floor, log10
 from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
@@ -30,6 +31,10 @@ MARKERS, LINES = "osD^vPX", ("-", "--", "-.", ":")
 ENDINGS = (".png", ".svg")
 DOTS = 200  # per inch of a PNG
 APART = 0.05  # distance between the intervals of two runs, in rounds
+FEW = 6  # runs that are named beside their points
+LINE = 0.07  # distance between two names below one another, in accuracy
+LETTER = 0.013  # width of a letter of a name, in widths of a plot
+LIMITS = (-0.05, 1.05)  # of accuracy: markers at 0 and 1 are whole
 COLUMNS = 2  # of a legend
 ROW = 0.2  # inches
 NAME = 40  # characters of a run's name in a legend
@@ -88,8 +93,8 @@ def _right(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | N
     for at, (run, share) in enumerate(scored.items()):
         axes.errorbar([share.value], [at], xerr=_reach([share]), capsize=3, **looks(runs)[run])
     axes.set_yticks(range(len(scored)), map(_label, scored))
-    axes.invert_yaxis()
-    axes.set_xlim(-0.03, 1.03)
+    axes.set_ylim(len(scored) - 0.5, -0.5)  # each in the middle of its row, the first on top
+    axes.set_xlim(LIMITS)
     axes.set_xlabel("accuracy")
     axes.grid(axis="x", alpha=0.3)
     return figure, "Accuracy, failures as wrong, with 95 % intervals by question."
@@ -100,14 +105,18 @@ def _rounds(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | 
     if not lines:
         return None
     figure, axes = drawing()
+    ends = {}
     for at, (name, shares) in enumerate(lines.items()):
         beside = (at - (len(lines) - 1) / 2) * APART  # equal lines would hide each other
         rounds = [each + 1 + beside for each in shares]
         values = [each.value for each in shares.values()]
         axes.errorbar(rounds, values, _reach(shares.values()), capsize=3, label=_label(name), **looks(runs)[name])
-    axes.set_xticks(range(1, 1 + max(len(shares) for shares in lines.values())))
+        ends[name] = len(rounds) + (len(lines) - 1) / 2 * APART, values[-1]  # right of all lines
+    most = max(len(shares) for shares in lines.values())
+    axes.set_xticks(range(1, 1 + most))
+    axes.set_xlim(0.5, most + 0.5)
     axes.set_xlabel("round")
-    _by_accuracy(figure, axes, lines)
+    _by_accuracy(figure, axes, ends, looks(runs))
     return figure, "Accuracy by round: the share of agents' answers that are right, with 95 % intervals by question."
 
 
@@ -140,14 +149,31 @@ def _against(
     figure, axes = drawing()
     for run, share in scored.items():
         axes.errorbar([costs[run]], [share.value], _reach([share]), capsize=3, label=_label(run), **of[run])
-    if len(above) == len(scored):
-        axes.set_xscale("log")
-    else:
-        axes.set_xscale("symlog", linthresh=min(above))  # a single agent hears 0 bytes
+    _cost_axis(axes, above, zero=len(above) < len(scored))
     axes.set_xlabel(f"{quantity}, per discussion")
-    _by_accuracy(figure, axes, scored)
+    _by_accuracy(figure, axes, {run: (costs[run], share.value) for run, share in scored.items()}, of)
     axis = f"{quantity} per discussion, on a logarithmic axis"
     return figure, f"Cost against accuracy: {axis}, failures as wrong, with 95 % intervals."
+
+
+def _cost_axis(axes: Untyped, above: Sequence[float], *, zero: bool) -> None:
+    """Make the axis logarithmic, with room around its points and three ticks or more."""
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    room = max((max(above) / min(above)) ** 0.1, 1.25)
+    low, high = min(above) / room, max(above) * room
+    powers = [10.0**power for power in range(floor(log10(low)), ceil(log10(high)))]
+    by_digits = ([n * power for power in powers for n in digits] for digits in ((1,), (1, 2, 5)))
+    even = MaxNLocator(5, min_n_ticks=3).tick_values(low, high)  # for costs of one order of magnitude
+    listed = ([tick for tick in ticks if low <= tick <= high] for ticks in (*by_digits, even))
+    if zero:  # a single agent hears 0 bytes
+        axes.set_xscale("symlog", linthresh=min(above))
+    else:
+        axes.set_xscale("log")
+    axes.set_xlim(-min(above) / 4 if zero else low, high)
+    axes.set_xticks([0] * zero + next(ticks for ticks in listed if len(ticks) > 2))
+    axes.minorticks_off()
+    axes.xaxis.set_major_formatter(EngFormatter())
 
 
 DRAWN: dict[str, Callable[[Mapping[str, Run], Sequence[Summary]], Drawing | None]] = {
@@ -162,7 +188,9 @@ DRAWN: dict[str, Callable[[Mapping[str, Run], Sequence[Summary]], Drawing | None
 def drawing() -> tuple[Unimported, Unimported]:
     """Return an empty figure and its panel."""
     figure = imported("matplotlib.figure", "plots").Figure(figsize=SIZE, layout="constrained")
-    return figure, figure.subplots()
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)  # names may stand there
+    return figure, axes
 
 
 def svg(figure: Unimported, title: str) -> Markup:
@@ -182,13 +210,29 @@ def _saved(figure: Unimported, suffix: str) -> bytes:
     return content.getvalue()
 
 
-def _by_accuracy(figure: Unimported, axes: Untyped, names: Collection[str]) -> None:
-    """Draw the axis of accuracy, and a legend of the runs."""
-    axes.set_ylim(-0.03, 1.03)
+def _by_accuracy(
+    figure: Unimported,
+    axes: Untyped,
+    points: Mapping[str, tuple[float, float]],
+    of: Mapping[str, Mapping[str, Untyped]],
+) -> None:
+    """Draw the axis of accuracy, and name the runs: beside their points, or many of them in a legend."""
+    axes.set_ylim(LIMITS)
     axes.set_ylabel("accuracy")
     axes.grid(alpha=0.3)
-    figure.set_figheight(SIZE[1] + ROW * ceil(len(names) / COLUMNS))
-    figure.legend(loc="outside upper left", ncols=COLUMNS, frameon=False)
+    if len(points) > FEW:
+        figure.set_figheight(SIZE[1] + ROW * ceil(len(points) / COLUMNS))
+        figure.legend(loc="outside upper left", ncols=COLUMNS, frameon=False)
+        return
+    placed, inner = list[tuple[float, float, float]](), axes.transData + axes.transAxes.inverted()
+    for run, (x, y) in sorted(points.items(), key=lambda point: -point[1][1]):
+        name, height, begin = _label(run), y, inner.transform((x, y))[0]
+        end, down = begin + LETTER * (2 + len(name)), LINE if y > 0.5 else -LINE
+        while any(begin < right and left < end and abs(height - at) < LINE - 1e-9 for left, right, at in placed):
+            height -= down
+        placed.append((begin, end, height))
+        beside = {"xytext": (7, 0), "textcoords": "offset points", "va": "center", "color": of[run]["color"]}
+        axes.annotate(name, (x, height), bbox={"color": "white", "alpha": 0.7, "pad": 0.5}, **beside)
 
 
 def _label(name: str) -> str:
