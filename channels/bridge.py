@@ -7,7 +7,7 @@ find each to say it. `sottovoce.bridges` fits it.
 
 For a token of the receiver, the features are those of the sender's position that has read to its end: the values of all
 layers, which have no rotation and do not depend on where they stood; its input embedding and the one before it (0 where
-a text begins); and, as a 1 among MOST places, how many tokens before it share that position.
+a text begins); and, as a 1 among PIECES places, how many tokens before it share that position.
 
 A bridge is a folder with two files: `bridge.safetensors` and `bridge.json`, the label. Tensors, with F features and
 O = the numbers of a receiver's position (2 x layers x heads x width):
@@ -44,7 +44,7 @@ from sottovoce.core.validation import first_wrong, shown
 from sottovoce.models import Cached, KeysValues, LoadedModel
 
 FORMAT = 2
-MOST = 4
+PIECES = 4  # tokens of the receiver within one of the sender that are told apart
 CUT = 8.0  # standard deviations: single coordinates of a state can be hundreds of times larger than the rest
 LABEL, TENSORS = "bridge.json", "bridge.safetensors"
 LONGEST = 100_000  # characters of a label
@@ -126,7 +126,7 @@ class Label:
     def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Return the shape and the dtype of each tensor, in safetensors' words."""
         side, out = self.receiver, 2 * self.receiver.numbers
-        wide = self.sender.numbers + 2 * self.sender.embedding + MOST
+        wide = self.sender.numbers + 2 * self.sender.embedding + PIECES
         head = (side.layers, side.heads, self.head, side.width)
         return {
             **{name: ((wide,), "F32") for name in ("mean", "scale")},
@@ -219,12 +219,12 @@ def features(tensors: Tensors, at: Sequence[int], receiver: LoadedModel) -> torc
     """Return the features (m, F) of the receiver's tokens for the texts at some positions; `tensors`: see `handed`."""
     found, which = list[int](), list[int]()
     for i in _ends(tensors, at, receiver):
-        which.append(min(which[-1] + 1, MOST - 1) if found[-1:] == [i] else 0)
+        which.append(min(which[-1] + 1, PIECES - 1) if found[-1:] == [i] else 0)
         found.append(i)
     inputs = tensors["inputs"].float()
     before = torch.cat([torch.zeros_like(inputs[:1]), inputs[:-1]])
     rows = torch.cat([rows_of(tensors["values"]), inputs, before], dim=1)[found]
-    return torch.cat([rows, one_hot(torch.tensor(which, dtype=torch.long), MOST)], dim=1)
+    return torch.cat([rows, one_hot(torch.tensor(which, dtype=torch.long), PIECES)], dim=1)
 
 
 def _ends(tensors: Tensors, at: Sequence[int], receiver: LoadedModel) -> list[int]:

@@ -89,7 +89,7 @@ class Refinement:
         ]
         found = sorted(
             zip(self._mapped([read.features for read, _, _ in batch]), chats, strict=True),
-            key=lambda each: sum(map(len, each[1])),
+            key=lambda example: sum(map(len, example[1])),
         )
         half = (len(found) + 1) // 2  # short ones are not filled up to the length of long ones
         losses = [self._losses(part) for part in (found[:half], found[half:]) if part]

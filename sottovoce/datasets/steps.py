@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import accumulate, islice, pairwise
 from typing import NamedTuple
 
@@ -64,6 +63,13 @@ def _sum(rng: random.Random, largest: int = LARGEST, terms: Sequence[int] = (PEO
     return Drawn(facts, f"How many {thing} do {names} {verb} together?", str(totals[-1]), solution(steps))
 
 
+def _small_sum(rng: random.Random) -> Drawn:
+    """Draw one addition below 20; its solution repeats the facts, since so few numbers make equal sums."""
+    drawn = _sum(rng, largest=9, terms=(2,))
+    needed = [fact for fact in drawn.facts if " ".join(fact.split()[:2]) in drawn.question]
+    return drawn._replace(solution=f"{' '.join(needed)} {drawn.solution}")
+
+
 def _order(rng: random.Random) -> Drawn:
     people, words = _people(rng), rng.choice(ORDERS)
     facts = [
@@ -79,7 +85,7 @@ def _order(rng: random.Random) -> Drawn:
 
 
 STEPS: Mapping[str, Callable[[random.Random], Drawn]] = {
-    "briefing_sum": partial(_sum, largest=9, terms=(2,)),
+    "briefing_sum": _small_sum,
     "briefing_sums": _sum,
     "briefing_order": _order,
 }

@@ -13,7 +13,7 @@ from sottovoce.bridges.fit import RIDGE, STATE, fit, ridge
 from sottovoce.bridges.pairs import keys_values, read, unrotated
 from sottovoce.bridges.refine import Refinement, head_tensors, prompt_of, repeats
 from sottovoce.bridges.texts import Lesson
-from sottovoce.channels.bridge import LABEL, MOST, TENSORS, Bridge, handed, read_label, rows_of, standardized
+from sottovoce.channels.bridge import LABEL, PIECES, TENSORS, Bridge, handed, read_label, rows_of, standardized
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, Record, Request, Stop, assemble
 from tests.bridges.support import SIZE, STEPS, deep, drawn, fitted, narrow, other_tokenizer, quick
@@ -128,10 +128,10 @@ def test_a_token_is_paired_with_the_position_that_has_read_to_its_end(is_back: b
     for row, (_, end) in zip(known.features, spans[1], strict=True):
         at = next(i for i, (_, own) in enumerate(spans[0]) if own >= end)
         assert torch.equal(row[: rows.shape[1]], rows[at])
-        previous = row[rows.shape[1] : -MOST]
+        previous = row[rows.shape[1] : -PIECES]
         assert torch.equal(previous, ends[0].table.rows[ours[at - 1]] if at else torch.zeros_like(previous))
         which = which + 1 if at == before else 0
-        assert row[-MOST:].tolist() == [float(i == min(which, MOST - 1)) for i in range(MOST)]
+        assert row[-PIECES:].tolist() == [float(i == min(which, PIECES - 1)) for i in range(PIECES)]
         before = at
 
 
