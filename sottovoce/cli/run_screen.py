@@ -136,7 +136,7 @@ def print_many(console: Console, run: Run, output: Output) -> None:
         for column in table.columns:
             column.overflow = "fold"
         for (question, seed), record in run.records.items():
-            table.add_row(one_line(question), str(seed), *_answer(record))
+            table.add_row(one_line(run.names.get(question, question)), str(seed), *_answer(record))
         console.print(table)
     for line in summary(run):
         console.print(line, soft_wrap=True)

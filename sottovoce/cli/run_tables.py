@@ -18,16 +18,15 @@ from sottovoce.core.text import counted, figure, one_line, say, shortened
 from sottovoce.core.trust import Trust
 from sottovoce.experiments.rows import baselines, with_pilots
 from sottovoce.experiments.runner import RowRunner
-from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import Decision
 from sottovoce.report.comparison import gathered
 from sottovoce.report.paper import Files, Findings, findings
 from sottovoce.report.tables import Table, interval, share_cells, show, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.limits import SAME_COMMAND, Currency, Limits, resumable
+from sottovoce.runs.log import Key
 from sottovoce.runs.manifest import new_manifest
 from sottovoce.runs.measures import OF_RETRIEVAL
-from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import JUDGED, Run, judge_folders, judge_runs, load_run
 from sottovoce.runs.runner import Job, resume_run, start_run
 from sottovoce.runs.score import scored_again
@@ -116,22 +115,26 @@ def show_scores(name: str, trust: Trust) -> None:
         for score in before | now
     ]
     scores = table("score | discussions | recorded | 95 % | now | 95 %", cells)
-    changes = {key: changed for key, record in run.records.items() if (changed := _changes(record, again.records[key]))}
+    changes = {key: changed for key, record in run.records.items() if (changed := _changes(run, key, again))}
     answers = table("question | seed | answer of | recorded | now", chain(*changes.values()))
-    kept = (f"question {id}, seed {seed} keeps its recorded answers: {why}" for (id, seed), why in other.items())
+    kept = (
+        f"question {run.names.get(id, id)}, seed {seed} keeps its recorded answers: {why}"
+        for (id, seed), why in other.items()
+    )
     ended = counted(sum(record.decision is not None for record in run.records.values()), "discussion")
     differ = f"{len(changes)} of {ended} read differently by this version; the log stays as it is"
     unscored = "no score table: no question has a target"
     show(scores if cells else unscored, answers if changes else "", "\n".join([*map(one_line, kept), differ]))
 
 
-def _changes(record: DiscussionRecord, again: DiscussionRecord) -> list[list[str]]:
+def _changes(run: Run, key: Key, again: Run) -> list[list[str]]:
     """Return a row for each answer of a discussion that this version reads otherwise: the decision's, or an agent's."""
-    if record.decision is None or again.decision is None:
+    decision, other = run.records[key].decision, again.records[key].decision
+    if decision is None or other is None:
         return []
-    before, now = map(_answers, (record.decision, again.decision))
+    before, now = map(_answers, (decision, other))
     pairs = {who: (before.get(who, "no answer"), now.get(who, "no answer")) for who in before | now}
-    at = [one_line(question_id(record.question)), str(record.seed)]
+    at = [one_line(run.names.get(key[0], key[0])), str(key[1])]
     return [[*at, one_line(who), old, new] for who, (old, new) in pairs.items() if old != new]
 
 

@@ -55,7 +55,9 @@ class ShowOptions(Checked):
     """The run, the discussions of it, and their form."""
 
     name: str = RUN
-    question: str | None = Field(default=None, description="Show only the discussion of the question with this id.")
+    question: str | None = Field(
+        default=None, description="Show only the discussion of the question with this id, or 'row 3'."
+    )
     seed: int | None = Field(default=None, description="Show only the discussion with this seed.")
     show_prompts: bool = Field(default=False, description="Also print each agent's prompts.")
     prices: Path | None = PRICES
@@ -201,7 +203,11 @@ def show(options: ShowOptions) -> None:
 
     run = load(options.name)
     store = run.store()  # messages find their payloads while it is open
-    for at, kind, wanted in ((0, "question", options.question), (1, "seed", options.seed)):
+    rows = {name.partition(":")[0]: question for question, name in run.names.items()}  # "row 3"
+    for at, kind, wanted in (
+        (0, "question", rows.get(options.question or "", options.question)),
+        (1, "seed", options.seed),
+    ):
         if wanted is not None:
             records = {key: record for key, record in run.records.items() if key[at] == wanted}
             if not records:

@@ -7,7 +7,7 @@ point the share of right answers and the size of the messages.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -24,7 +24,7 @@ from sottovoce.experiments.schema import Experiment
 from sottovoce.report.tables import Table, interval, share_cells, table
 from sottovoce.runs import run_directory
 from sottovoce.runs.cost import computed_tokens, hearings
-from sottovoce.runs.run import Run, load_run
+from sottovoce.runs.run import DIGEST, Run, load_run
 
 
 @dataclass
@@ -113,7 +113,10 @@ def comparison_of(runs: Mapping[str, Run], against: Against = None, *, force: bo
         values = map(str, run.manifest.settings.values())
         if encoders := [value for value in values if value.startswith("dense:")]:  # retrievers with a model
             notes.append(f"`{name}`: its FLOPs do not include the encoder of {', '.join(encoders)}.")
-    return compare(ended(runs), against, notes, force=force)
+    comparison = compare(ended(runs), against, notes, force=force)
+    names = {question: name for run in runs.values() for question, name in run.names.items()}
+    named = (DIGEST.sub(lambda digest: names.get(digest[0], digest[0]), note) for note in comparison.notes)
+    return replace(comparison, notes=tuple(named))
 
 
 def waiting(runs: Mapping[str, Run]) -> list[str]:

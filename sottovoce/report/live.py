@@ -173,7 +173,7 @@ class Live:
         run = self._read_run(number)
         records = {key: run.records[key] for key in keys}
         rows = {
-            key: row(record, number, len(items(record, None)))
+            key: row(record, number, len(items(record, None)), run.names)
             for key, record in records.items()
             if record.status != "waiting" or record.messages or (number, key) in self._numbers
         }

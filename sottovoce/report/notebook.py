@@ -19,6 +19,7 @@ from sottovoce.report import transcript
 from sottovoce.report.tables import ReadableConsole
 from sottovoce.runs.api import RunResults
 from sottovoce.runs.record import DiscussionRecord
+from sottovoce.runs.run import names
 
 WIDTH = 100  # columns
 PAGE = "<pre style=\"overflow-x:auto;line-height:1.2;font-family:'DejaVu Sans Mono',monospace\">{code}</pre>"
@@ -45,12 +46,13 @@ def html(result: object) -> str:
 
 
 def _table(records: Sequence[DiscussionRecord]) -> Table:
-    table = Table("question", "seed", "answer", "target", "score", box=None, pad_edge=False)
+    table, named = Table("question", "seed", "answer", "target", "score", box=None, pad_edge=False), names(records)
     for record in records:
         result, answer = record.result(), f"{record.status}: {one_line(record.error or '')}"
         if record.decision is not None:
             answer = one_line(result.answer or "no answer")
-        cells = [question_id(record.question), str(record.seed), answer, result.target or ""]
+        name = question_id(record.question)
+        cells = [named.get(name, name), str(record.seed), answer, result.target or ""]
         table.add_row(*map(Text, [*cells, "" if result.score is None else figure(result.score)]))
     return table
 

@@ -21,7 +21,7 @@ without it, ids stand for them. What a payload says of its model opens nothing.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -85,12 +85,13 @@ def votes(record: DiscussionRecord) -> dict[str, str]:
     return {vote["agent"]: way(vote["answer"]) for vote in cast}
 
 
-def row(record: DiscussionRecord, run: int, items: int) -> JSON:
+def row(record: DiscussionRecord, run: int, items: int, names: Mapping[str, str]) -> JSON:
     """Return the row of a discussion in the list; `run` is the index of its run in the report."""
-    result = record.result()
+    result, name = record.result(), question_id(record.question)
     return {
         "run": run,
-        "id": question_id(record.question),
+        "id": name,
+        "name": names[name].partition(":")[0] if name in names else name,  # its text follows in the list
         "asked": question_digest(record.question)[:DIGEST],
         "seed": record.seed,
         "text": shortened(record.question["question"], SHORT),
@@ -199,7 +200,7 @@ def of_runs(runs: Iterable[Run], tensors: Tensors) -> Iterator[tuple[JSON, list[
         for record in run.records.values():
             if record.messages or record.status in ("done", "failed"):
                 listed = items(record, tensors)
-                yield row(record, number, len(listed)), listed
+                yield row(record, number, len(listed), run.names), listed
         del store
 
 

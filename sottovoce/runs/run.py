@@ -11,8 +11,9 @@ import hashlib
 import logging
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import count, takewhile
 from pathlib import Path
 from statistics import fmean
@@ -24,6 +25,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.core.any_types import JSON
 from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError, StepError, UsageError, command
 from sottovoce.core.files import bytes_of
+from sottovoce.core.text import shortened
 from sottovoce.core.validation import first_wrong, shown
 from sottovoce.nodes.question import Question, content_of, question_id, same_questions
 from sottovoce.prompts import kinds
@@ -62,6 +64,17 @@ VERDICT_ID = re.compile(r"(-?\d{1,16}):")
 Status = Literal["running", "done", "stopped"]
 Observer = Callable[[DiscussionRecord, Event], None]
 """A callback for each event, called after the record and the log have it."""
+
+DIGEST = re.compile("[0-9a-f]{12}")
+"""The id of a question in a file that gives it none."""
+BEGINNING = 40  # characters of such a question in a list
+
+
+def names(records: Iterable[DiscussionRecord]) -> dict[str, str]:
+    """Return for each question of a file whose id is a digest: its row among the taken ones, and its beginning."""
+    texts = {question_id(each.question): each.question["question"] for each in records if each.origin}
+    rows = ((row, name, shortened(text, BEGINNING)) for row, (name, text) in enumerate(texts.items(), 1))
+    return {name: f"row {row}: {begin}".replace("`", "'") for row, name, begin in rows if DIGEST.fullmatch(name)}
 
 
 class Run:
@@ -314,6 +327,11 @@ class Run:
     def questions(self) -> list[Question]:
         """Return the questions, each once."""
         return [record.question for (_, seed), record in self.records.items() if seed == self.manifest.seeds[0]]
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """For each question of a file whose id is a digest: its row among those that were taken, and its beginning."""
+        return names(self.records.values())
 
     def clusters(self) -> dict[str, str]:
         """Return for each question id the first one with the same content; discussions of both are a cluster."""

@@ -171,6 +171,9 @@ def test_questions_under_columns_of_their_own_are_asked_and_without_targets_that
     assert named.err.splitlines()[1].startswith(f"alone: {unscored}")
     assert "no question" not in scored.err and "0.0% right of 2" in scored.err
     assert typed.err.startswith(unscored) and '"1 + 1?"' not in typed.err
+    assert "row 2: 2 + 3?" in call("runs", "show", tmp_path / "scored" / "alone").out
+    one = call("runs", "show", tmp_path / "scored" / "alone", "--question", "row 2").out
+    assert "2 + 3?" in one and "1 + 1?" not in one
 
 
 def test_real_questions_of_a_papers_table_on_a_model_of_ones_own_stand_beside_its_figures(

@@ -118,7 +118,7 @@ function header(d) {
   if (d !== chosen) return made;
   for (const other of others(d)) {
     const on = other === beside, same = INDEX[other].id === INDEX[d].id;
-    const button = element("button", "beside", `${on ? "without" : "beside"} ${RUNS[INDEX[other].run].name}${same ? "" : ` · ${INDEX[other].id}`}`);
+    const button = element("button", "beside", `${on ? "without" : "beside"} ${RUNS[INDEX[other].run].name}${same ? "" : ` · ${INDEX[other].name}`}`);
     button.type = "button";
     button.setAttribute("aria-pressed", String(on));
     button.addEventListener("click", () => { beside = on ? null : other; fill(); });
@@ -133,7 +133,7 @@ function swatch(number) {
 }
 
 function named(row, withRun = true) {
-  return `${withRun && RUNS.length > 1 ? `${RUNS[row.run].name} · ` : ""}${row.id}${field("of-seed").options.length > 2 ? ` · seed ${row.seed}` : ""}`;
+  return `${withRun && RUNS.length > 1 ? `${RUNS[row.run].name} · ` : ""}${row.name}${field("of-seed").options.length > 2 ? ` · seed ${row.seed}` : ""}`;
 }
 
 function listRow(entry) {
