@@ -112,7 +112,7 @@ class Label:
     texts: str
     """sha256 of all texts that were read."""
     tokens: int
-    """Positions of the sender that were read."""
+    """Tokens of the receiver that were read."""
     seed: int
     steps: int
     """Steps of refinement that were made."""

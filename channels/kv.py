@@ -235,7 +235,7 @@ class KV(Protocol):
             return False
         _, heads, _, width = values.shape
         if (bridge := self._bridge(payload.label.weights, loaded)) is not None:
-            return bridge.fits({**payload.tensors, "values": values})
+            return bridge.fits(payload.tensors)
         return "keys" in payload.tensors and (heads, width) == loaded.network.cache_shape
 
     def _piece(self, payload: Payload, loaded: LoadedModel, at: list[int], *, first: bool = False) -> Cached:

@@ -31,7 +31,7 @@ class Table(NamedTuple):
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     name: str = ""
-    """What a file for a paper calls it, in its label."""
+    """Its name in a file for a paper, such as "runs"; it has no caption without one."""
 
 
 def table(headings: str, rows: Iterable[Sequence[str]], name: str = "") -> Table:

@@ -103,7 +103,7 @@ def test_keys_and_values_tell_what_a_summary_loses(smollm2: LoadedModel, tmp_pat
         check=True,
     )
 
-    for answer, tokens in re.findall(
-        r"`(?:nl|kv)` (?:answers )?\"(.*?)\" after (\d+)", README.read_text(encoding="utf-8")
-    ):
+    named = re.findall(r"`(?:nl|kv)` (?:answers )?\"(.*?)\" after (\d+)", README.read_text(encoding="utf-8"))
+    assert len(named) == 2
+    for answer, tokens in named:
         assert re.search(rf"{answer} +[\d.]+ +{tokens}\n", done.stdout), done.stdout
