@@ -32,7 +32,7 @@ from sottovoce.runs.record import DiscussionRecord
 from sottovoce.runs.run import Run
 from sottovoce.runs.runner import resume_command
 
-IDENTITY = ("scheme", "settings", "budget", "seeds", "questions", "prompts")
+IDENTITY = ("scheme", "settings", "budget", "seeds", "questions", "prompts", "bridges")
 """Fields of a run's manifest that identify a row; with other values it would be another row."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -25,9 +25,10 @@ from sottovoce.core.errors import UsageError, first_line
 from sottovoce.core.files import write
 from sottovoce.models import LoadedModel
 
-TOKENS = 24_000  # positions of the sender that are read, about
-WIDTH = 55  # of these in a text, about
+TOKENS = 48_000  # positions of the sender that are read, about
+WIDTH = 65  # of these in a text, about
 RIDGE = 0.03  # share of a feature's variance
+TOGETHER = 20  # texts whose rows are multiplied at once
 STATE = "state.safetensors"
 TRIED = 3  # steps whose time is measured; they do not depend on how many follow
 Report = Callable[[str, float], object]
@@ -38,7 +39,7 @@ Report = Callable[[str, float], object]
 class Settings:
     """The settings of a fit; equal ones and models give equal bytes if the steps are named."""
 
-    minutes: float = 15
+    minutes: float = 10
     """Time for the refinement on this machine, without reading and test."""
     steps: int | None = None
     """Steps of the refinement, instead of `minutes`."""
@@ -68,9 +69,9 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     label = Label(*ends, "", digest, 0, settings.seed, 0, 0, 0)
     known, targets = read(sender, receiver, lessons, lambda n: report("reading", n / settings.tokens))
     report("solving", 0)
-    tensors = ridge(torch.cat([each.features for each in known]), targets) | head_tensors(receiver)
-    spread = targets.std(0).clamp_min(1e-6)
-    label = replace(label, tokens=len(targets), head=tensors["head_keys"].shape[2])
+    tensors = ridge([each.features for each in known], targets) | head_tensors(receiver)
+    spread = mean_and_deviation(targets)[1]
+    label = replace(label, tokens=sum(map(len, targets)), head=tensors["head_keys"].shape[2])
     del targets
     for loaded in (sender, receiver):
         loaded.engine.forget()  # the texts that were read; no other request begins like them
@@ -85,7 +86,7 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
                 began = time.monotonic()  # the first step is slower
             if planned is None and work.done > TRIED:
                 planned = max(int(settings.minutes * 60 / (time.monotonic() - began) * TRIED), 2 * TRIED)
-            report("refining", work.done / (planned or 10 * WIDTH))
+            report("refining", work.done / planned if planned else 0)
         label, bridge = _save(folder, replace(label, steps=work.done, planned=planned), tensors, work)
         carried = trial(bridge, sender, receiver, settings.questions, lambda share: report("testing", share))
     except KeyboardInterrupt:
@@ -97,14 +98,25 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     return label
 
 
-def ridge(features: torch.Tensor, targets: torch.Tensor) -> Tensors:
-    """Return mean and scale of features (n, F), and the weight and bias of a ridge regression to targets (n, O)."""
-    mean, scale = features.mean(0), features.std(0).clamp_min(1e-6)
-    rows, bias = standardized(features, mean, scale), targets.mean(0)
-    gram = rows.T @ rows
-    gram.diagonal().add_(RIDGE * len(rows))
-    weight = torch.linalg.solve(gram, rows.T @ (targets - bias))
-    return {"mean": mean, "scale": scale, "weight": weight.contiguous(), "bias": bias}
+def ridge(features: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> Tensors:
+    """Return mean and scale of texts' features (m, F), and weight and bias of a ridge regression to targets (m, O)."""
+    (mean, scale), bias = mean_and_deviation(features), mean_and_deviation(targets)[0]
+    gram, weight = torch.zeros(len(mean), len(mean)), torch.zeros(len(mean), len(bias))
+    for start in range(0, len(features), TOGETHER):  # never all rows at once: they are gigabytes
+        part = slice(start, start + TOGETHER)
+        rows = standardized(torch.cat([*features[part]]), mean, scale)
+        gram.addmm_(rows.T, rows)
+        weight.addmm_(rows.T, torch.cat([*targets[part]]) - bias)
+    gram.diagonal().add_(RIDGE * sum(map(len, features)))
+    return {"mean": mean, "scale": scale, "weight": torch.linalg.solve(gram, weight).contiguous(), "bias": bias}
+
+
+def mean_and_deviation(parts: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the mean and the standard deviation of each column of all rows."""
+    n = sum(map(len, parts))
+    mean = torch.stack([part.sum(0) for part in parts]).sum(0) / n
+    squares = torch.stack([(part - mean).square().sum(0) for part in parts]).sum(0)
+    return mean, (squares / max(n - 1, 1)).sqrt().clamp_min(1e-6)
 
 
 def _save(folder: Path, label: Label, tensors: Tensors, work: Refinement) -> tuple[Label, Bridge]:

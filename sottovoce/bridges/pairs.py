@@ -65,8 +65,8 @@ def read(
     receiver: LoadedModel,
     lessons: Sequence[Lesson],
     report: Callable[[int], object],
-) -> tuple[list[Read], torch.Tensor]:
-    """Return the lessons with their features, and the receiver's numbers (m, O) at all of its tokens."""
+) -> tuple[list[Read], list[torch.Tensor]]:
+    """Return the lessons with their features, and for each the receiver's numbers (m, O) at its tokens."""
     known, targets, n = list[Read](), list[torch.Tensor](), 0
     for loaded in (sender, receiver):
         loaded.engine.forget()  # a text that was read before would be rounded otherwise
@@ -77,4 +77,4 @@ def read(
         targets.append(torch.cat([rows_of(unrotated(receiver, own)), rows_of(own.values)], dim=1))
         n += len(ours)
         report(n)
-    return known, torch.cat(targets)
+    return known, targets

@@ -42,7 +42,7 @@ class FitOptions(Checked):
         "agents will read; if not set: the bundled encyclopedia.",
     )
     minutes: float = Field(
-        default=15.0,
+        default=10.0,
         gt=0,
         le=10_000,
         allow_inf_nan=False,

@@ -105,6 +105,8 @@ class RunManifest(BaseModel):
     """The budget of its samples, if their number follows from the cost of another run."""
     monitors: str = ""
     """The sha256 of all its monitors; empty if the settings name none."""
+    bridges: str = ""
+    """The sha256 of its bridges' digests; empty if the settings name none."""
     packages: dict[str, str] = {}
     """The packages that provide its scheme, protocol and kinds, by these ("scheme 'panel'"); none for ours."""
     versions: dict[str, str] = Field(default_factory=versions)
@@ -146,7 +148,7 @@ class RunManifest(BaseModel):
         """
         usual = scheme_of(self.scheme).settings().model_dump(mode="json")
         older = self.model_copy(update={"settings": usual | self.settings})  # it lacks settings that came later
-        for name in ("scheme", "settings", "seeds", "questions", "prompts", "monitors"):
+        for name in ("scheme", "settings", "seeds", "questions", "prompts", "monitors", "bridges"):
             if getattr(older, name) != getattr(now, name):
                 raise RecordError(f"run {where!r} was started with other {name}; start a new run, or restore them")
         for agent, model in self.models.items():
@@ -183,6 +185,11 @@ def new_manifest(
         from sottovoce.monitors.monitor import monitor_of  # late: numpy
 
         monitors = digest([monitor_of(name).model_dump(mode="json") for name in settings.watch])
+    bridges = ""
+    if settings.bridge:
+        from sottovoce.channels.bridge import read_label  # late: torch
+
+        bridges = digest([read_label(folder).digest for folder in settings.bridge])
     own = {name: pack for name, model in chat_models.items() if (pack := getattr(model, "pack", None))}
     packs = {} if settings.prompts else own
     used: list[tuple[Registry[Any], str]] = [(SCHEMES, scheme), (PROTOCOLS, settings.protocol)]  # Any: of three types
@@ -198,6 +205,7 @@ def new_manifest(
         answers={name: wording(settings, model) for name, model in chat_models.items()},
         models={name: _described(model) for name, model in chat_models.items() if isinstance(model, HookedChatModel)},
         monitors=monitors,
+        bridges=bridges,
         packages={f"{known.kind} {name!r}": package for known, name in used if (package := known.package(name))},
     )
 

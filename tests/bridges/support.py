@@ -27,7 +27,8 @@ STEPS, TOKENS = 4, 550
 @cache
 def other_tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer of other pieces than the tiny one, with another template."""
-    return trained_tokenizer([part for fact in FACTS for part in fact], SIZE, HUMAN)
+    known = [part for fact, *questions in FACTS for part in (fact, *(part for pair in questions for part in pair))]
+    return trained_tokenizer(known, SIZE, HUMAN)
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from sottovoce.bridges.fit import RIDGE, STATE, fit, ridge
+from sottovoce.bridges.fit import RIDGE, STATE, fit, mean_and_deviation, ridge
 from sottovoce.bridges.pairs import keys_values, read, unrotated
 from sottovoce.bridges.refine import Refinement, head_tensors, prompt_of, repeats
 from sottovoce.bridges.texts import Lesson
@@ -123,7 +123,7 @@ def test_a_token_is_paired_with_the_position_that_has_read_to_its_end(is_back: b
     (sent,) = keys_values(ends[0], [ours], keys=False)
     rows = torch.cat([rows_of(sent.values), ends[0].table.rows[list(ours)]], dim=1)
     spans = [loaded.detokenizer(special=True).spans(ids) for loaded, ids in zip(ends, (ours, theirs), strict=True)]
-    assert len(known.features) == len(theirs) == len(targets)
+    assert len(known.features) == len(theirs) == len(targets[0])
     before, which = -1, 0
     for row, (_, end) in zip(known.features, spans[1], strict=True):
         at = next(i for i, (_, own) in enumerate(spans[0]) if own >= end)
@@ -149,7 +149,7 @@ def test_keys_are_learned_as_they_were_before_their_rotation() -> None:
 def test_a_ridge_regression_balances_what_it_leaves_open_and_its_penalty() -> None:
     chance = torch.Generator().manual_seed(0)
     rows, weight = torch.randn(4000, 6, generator=chance) * 3 + 1, torch.randn(6, 4, generator=chance)
-    found = ridge(rows, rows @ weight + 2)
+    found = ridge(rows.split(90), (rows @ weight + 2).split(90))
     features = standardized(rows, found["mean"], found["scale"])
     left = rows @ weight + 2 - found["bias"] - features @ found["weight"]
     assert close(features.T @ left, RIDGE * len(rows) * found["weight"], 1e-3)  # where the derivative is 0
@@ -168,8 +168,8 @@ def work() -> Refinement:
 
 def refinement(*lessons: Lesson, **more: Any) -> Refinement:
     known, targets = read(narrow(), deep(), lessons, lambda n: None)
-    tensors = ridge(torch.cat([each.features for each in known]), targets) | head_tensors(deep())
-    return Refinement(deep(), tensors, targets.std(0).clamp_min(1e-6), known, 0, **more)
+    tensors = ridge([each.features for each in known], targets) | head_tensors(deep())
+    return Refinement(deep(), tensors, mean_and_deviation(targets)[1], known, 0, **more)
 
 
 def test_the_loss_is_that_of_a_reply_in_the_engine_also_in_a_batch(work: Refinement) -> None:

@@ -174,7 +174,7 @@ def test_an_exact_map_gives_the_reply_of_the_receiver_s_own_keys_and_values() ->
     """A map with more features than positions goes through all of them: the receiver reads what it would have read."""
     text, loaded = "Mia has 3 apples. 22 pears.", tiny_loaded("llama", seed=3, max_position_embeddings=4096)
     label, tensors = drawn(narrow(), loaded)
-    known, targets = read(narrow(), loaded, [Lesson(text)], lambda n: None)
+    known, (targets,) = read(narrow(), loaded, [Lesson(text)], lambda n: None)
     rows = known[0].features
     assert len(rows) < rows.shape[1]
     tensors |= {"mean": rows.mean(0), "scale": rows.std(0).clamp_min(1e-6), "bias": targets.mean(0)}

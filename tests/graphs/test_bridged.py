@@ -12,7 +12,7 @@ import yaml
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli.main import main
-from sottovoce.core.errors import ProtocolError, UsageError
+from sottovoce.core.errors import ProtocolError, RecordError, UsageError
 from sottovoce.core.trust import Trust
 from sottovoce.graphs.brief import Brief
 from sottovoce.models import LoadedModel, assemble
@@ -178,13 +178,17 @@ def test_a_stopped_run_is_resumed_and_verified(models: list[str], bridges: list[
     assert (verified.findings, verified.notes, verified.reruns) == ([], [], 2)
 
 
-def test_a_bridge_that_was_replaced_is_found_by_verifying(models: list[str], tmp_path: Path) -> None:
+def test_a_bridge_that_was_replaced_is_found_by_verifying_and_by_resuming(models: list[str], tmp_path: Path) -> None:
+    """Seen: a run went on over another bridge in the same folder."""
     random_bridge(narrow(), deep(), tmp_path / "bridge")
     settings = Brief(**{**settings_of("brief", models, [str(tmp_path / "bridge")]), "exact": True})
     folder = saved(tmp_path / "run", settings)
+    stopped = saved(tmp_path / "stopped", settings, limits=Limits(call_limit=2))
     assert verify(load_run(folder), 1, trust=TRUST).findings == []
     random_bridge(narrow(), deep(), tmp_path / "bridge", seed=1)
     assert verify(load_run(folder), 1, trust=TRUST).findings
+    with pytest.raises(RecordError, match="was started with other bridges; start a new run, or restore them"):
+        resume_run(load_run(stopped))
 
 
 # Settings
