@@ -15,13 +15,27 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+import torch
+
 from benchmarks.decoding import FIRST
-from benchmarks.measuring import Options, Run, Table, as_published, interleaved, times, with_engine
+from benchmarks.measuring import (
+    CLOCKS,
+    Clock,
+    Options,
+    Run,
+    Table,
+    as_published,
+    interleaved,
+    percent,
+    times,
+    with_engine,
+)
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.core.event_loop import wait
 from sottovoce.graphs.debate import Debate, create_debate
 from sottovoce.models import Engine, LoadedModel, Reply, Request
+from sottovoce.models.engine.scheduler import Statistics
 from sottovoce.models.huggingface.network import Network
 
 DEBATES = 32
@@ -62,9 +76,10 @@ def tables(options: Options) -> Iterator[Table]:
     as_papers = replace(published, network=Network(published.model, len(options.loaded.table)))
     few = n if options.loaded.network.small else min(n, IN_TURN)
     one_by_one: dict[str, Any] = {"together": False, "threads": 1, "max_batch": 1, "reuse": False, "lookup": False}
+    counts = Statistics()
     for threads in dict.fromkeys((options.threads, cores if options.loaded.network.small else options.threads)):
         runs: dict[str, Run] = {
-            "together": partial(_run_debates, options.loaded, n, threads=threads),
+            "together": partial(_run_debates, options.loaded, n, counts, threads=threads),
             "in turn": partial(_run_debates, options.loaded, few, threads=1, together=False),
             PAPERS: partial(_run_debates, as_papers, few, **one_by_one),
             PLAIN: partial(_run_debates, options.loaded, n, threads=threads, lookup=False),
@@ -78,6 +93,13 @@ def tables(options: Options) -> Iterator[Table]:
         for each, debates in (("together", n), ("in turn", few), (PAPERS, few)):
             seconds = milliseconds.median(each) / debates
             table.add(f"seconds a debate: {each}, torch threads: {threads}", f"{seconds:.2f}")
+        read, written = _work(options.loaded, counts)
+        seconds, speed = milliseconds.median("together"), product_speed(options.loaded, threads, options.clock)
+        table.add(
+            f"{name}, of {speed / 1e9:.0f} GFLOPS that a matrix product reaches: for tokens read; written",
+            f"{percent(read / speed / seconds)}; {percent(written / speed / seconds)}",
+            "70% in all",
+        )
     for protocol in PROTOCOLS:
         size, tokens = payload(options.loaded, protocol)
         table.add(f"payload of a message: `{protocol}`", f"{size:,.0f} bytes, {tokens:.0f} tokens")
@@ -123,8 +145,18 @@ def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
         return median(ref["nbytes"] for ref in refs), median(ref["tokens"] for ref in refs)
 
 
-def _run_debates(loaded: LoadedModel, n: int, *, together: bool = True, **engine: Any) -> None:
-    """Run debates on a new engine (Any: its arguments), so that a repeat does not find its prompts cached."""
+def _run_debates(
+    loaded: LoadedModel,
+    n: int,
+    counts: Statistics | None = None,
+    *,
+    together: bool = True,
+    **engine: Any,
+) -> None:
+    """Run debates on a new engine (Any: its arguments), so that a repeat does not find its prompts cached.
+
+    `counts` takes the values of its statistics.
+    """
     fresh = with_engine(loaded, **engine)
 
     async def in_turn(graph: Any) -> None:  # Any: see debating
@@ -134,6 +166,35 @@ def _run_debates(loaded: LoadedModel, n: int, *, together: bool = True, **engine
     with debating(fresh) as graph:
         wait(graph.abatch(questions(n), {"recursion_limit": STEPS}) if together else in_turn(graph))
     fresh.engine.close()
+    if counts is not None:
+        vars(counts).update(vars(fresh.engine.statistics))
+
+
+def _work(loaded: LoadedModel, counts: Statistics) -> tuple[float, float]:
+    """Return the operations for the tokens that were read and that were written, checked proposals among these.
+
+    A token takes two for each parameter of a linear map; attention and all else is left out. Only tokens that are
+    written pass the head.
+    """
+    decoder, table = loaded.model.get_decoder(), loaded.table.rows.numel()
+    layers = sum(each.numel() for each in decoder.parameters()) - decoder.get_input_embeddings().weight.numel()
+    written = counts.stepped + counts.proposed
+    return 2.0 * layers * (counts.prompt - counts.reused), 2.0 * (layers + table) * written
+
+
+def product_speed(loaded: LoadedModel, threads: int, clock: Clock) -> float:
+    """Return the operations a second of the best of ten matrix products, with rows for 256 tokens."""
+    width, now, before = loaded.table.width, CLOCKS[clock], torch.get_num_threads()
+    left, right = (torch.randn(n, width, device=loaded.network.device, dtype=loaded.dtype) for n in (256, 4 * width))
+    took = []
+    torch.set_num_threads(threads)
+    for _ in range(10):
+        start = now()
+        for _ in range(20):
+            (left @ right.T)[0, 0].item()  # waits for an accelerator
+        took.append((now() - start) / 20)
+    torch.set_num_threads(before)
+    return 2 * 256 * 4 * width**2 / min(took)
 
 
 class Listening(Engine):
