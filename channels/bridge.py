@@ -9,143 +9,29 @@ For a token of the receiver, the features are those of the sender's position tha
 layers, which have no rotation and do not depend on where they stood; its input embedding and the one before it (0 where
 a text begins); and, as a 1 among PIECES places, how many tokens before it share that position.
 
-A bridge is a folder with two files: `bridge.safetensors` and `bridge.json`, the label. Tensors, with F features and
-O = the numbers of a receiver's position (2 x layers x heads x width):
-
-    mean, scale (F,)                            standardize the features, which are then cut at +-CUT
-    weight (F, O), bias (O,)                    the map; keys first, then values, each by layer, head, width
-    head_keys, head_values (L, heads, h, w)     the receiver's own beginning of a user's turn, at positions 0 .. h - 1
-
 The receiver attends most to its first position (an attention sink), which no other model's can replace: so a bridged
 piece before a prompt begins with the receiver's own keys and values.
+
+`channels.bridge_files` reads and writes the folder of a bridge.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from math import prod
 from pathlib import Path
 from threading import Lock
 
 import torch
-from pydantic import TypeAdapter, ValidationError
-from safetensors import SafetensorError
 from torch.nn.functional import one_hot
 
-from sottovoce.core.errors import UsageError, first_line
-from sottovoce.core.files import bytes_of, opened, text_of, write
-from sottovoce.core.text import one_line
-from sottovoce.core.validation import first_wrong, shown
+from sottovoce.channels.bridge_files import PIECES, Label, read_label, read_tensors
 from sottovoce.models import Cached, KeysValues, LoadedModel
 
-FORMAT = 2
-PIECES = 4  # tokens of the receiver within one of the sender that are told apart
 CUT = 8.0  # standard deviations: single coordinates of a state can be hundreds of times larger than the rest
-LABEL, TENSORS = "bridge.json", "bridge.safetensors"
-LONGEST = 100_000  # characters of a label
-LARGEST = 8 << 30  # bytes of tensors
 _reading = Lock()
-SIZES = {"F32": 4, "BF16": 2}  # bytes of a number
-
-
-@dataclass(frozen=True)
-class Side:
-    """A model at one end of a bridge."""
-
-    name: str
-    weights: str
-    """`LoadedModel.weights_key`."""
-    vocabulary: str
-    """`LoadedModel.vocabulary_key`."""
-    layers: int
-    heads: int
-    width: int
-    embedding: int
-    """The numbers of an input embedding."""
-
-    @classmethod
-    def of(cls, loaded: LoadedModel) -> Side:
-        """Describe a loaded model. Raises a ModelError if its keys and values cannot be handed over."""
-        loaded.network.check_handing_over()
-        heads, width = loaded.network.cache_shape
-        name = Path(loaded.name).name if Path(loaded.name).exists() else loaded.name
-        shape = loaded.layers, heads, width, loaded.table.width
-        return cls(name, loaded.weights_key, loaded.vocabulary_key, *shape)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Layers, heads and width of keys and values."""
-        return self.layers, self.heads, self.width
-
-    @property
-    def numbers(self) -> int:
-        """The values of one position, in all layers."""
-        return self.layers * self.heads * self.width
-
-
-@dataclass(frozen=True)
-class Carried:
-    """Right answers of a test: through the bridge, and three bounds."""
-
-    questions: int
-    bridge: int
-    own: int
-    """With the receiver's own keys and values of the same text."""
-    shuffled: int
-    """Through the bridge, with another question's text."""
-    nothing: int
-
-
-@dataclass(frozen=True)
-class Label:
-    """The description of a bridge."""
-
-    sender: Side
-    receiver: Side
-    digest: str
-    """sha256 of the tensors' file."""
-    texts: str
-    """sha256 of all texts that were read."""
-    tokens: int
-    """Tokens of the receiver that were read."""
-    seed: int
-    steps: int
-    """Steps of refinement that were made."""
-    planned: int
-    head: int
-    """Positions of the receiver's own beginning."""
-    carried: Carried | None = None
-    """None if the fit was stopped."""
-    format: int = FORMAT
-
-    def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
-        """Return the shape and the dtype of each tensor, in safetensors' words."""
-        side, out = self.receiver, 2 * self.receiver.numbers
-        wide = self.sender.numbers + 2 * self.sender.embedding + PIECES
-        head = (side.layers, side.heads, self.head, side.width)
-        return {
-            **{name: ((wide,), "F32") for name in ("mean", "scale")},
-            **{"weight": ((wide, out), "BF16"), "bias": ((out,), "F32")},
-            **{name: (head, "F32") for name in ("head_keys", "head_values")},
-        }
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the tensors."""
-        return sum(prod(shape) * SIZES[dtype] for shape, dtype in self.shapes().values())
-
-    @property
-    def about(self) -> str:
-        """One line for readers."""
-        return one_line(f"{self.sender.name} to {self.receiver.name}, {self.digest[:12]}")
-
-
-LABELS = TypeAdapter(Label)
 Tensors = Mapping[str, torch.Tensor]
 
 
@@ -268,41 +154,6 @@ def split(rows: torch.Tensor, layers: int, heads: int) -> tuple[torch.Tensor, to
     return parts[0].contiguous(), parts[1].contiguous()
 
 
-def save_bridge(folder: Path, label: Label, tensors: Mapping[str, torch.Tensor]) -> Label:
-    """Write a bridge, the tensors before the label, and return the label with their digest."""
-    import safetensors.torch
-
-    data = safetensors.torch.save({name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()})
-    named = Label(**{**vars(label), "digest": hashlib.sha256(data).hexdigest()})
-    folder.mkdir(parents=True, exist_ok=True)
-    write(folder / TENSORS, data)
-    write(folder / LABEL, json.dumps(asdict(named), indent=2) + "\n")
-    return named
-
-
-def read_label(folder: str | Path) -> Label:
-    """Return the label of a bridge's folder.
-
-    Raises:
-        UsageError: the folder is no bridge, or of another format.
-    """
-    path = Path(folder) / LABEL
-    try:
-        if path.stat().st_size > LONGEST:
-            raise UsageError(f"bridge {str(folder)!r} has a {LABEL} of more than {LONGEST:,} bytes; fit it again")
-        label = LABELS.validate_json(text_of(path), strict=True, extra="forbid")
-    except OSError as error:
-        raise UsageError(
-            f"bridge {str(folder)!r} cannot be read: {error.strerror}; expected a folder that `bridge fit` wrote"
-        ) from error
-    except (ValidationError, UnicodeDecodeError) as error:
-        why = first_wrong(error, LABEL) if isinstance(error, ValidationError) else first_line(error)
-        raise UsageError(f"bridge {str(folder)!r}: {why}; fit it again") from error
-    if label.format != FORMAT:
-        raise UsageError(f"bridge {str(folder)!r} has format {label.format}; this version reads {FORMAT}; fit it again")
-    return label
-
-
 def read_bridge(folder: str | Path) -> Bridge:
     """Return the bridge in a folder; sizes are checked before the tensors are read, and the digest after it.
 
@@ -322,33 +173,7 @@ def _read_once(folder: str | Path, label: Label) -> Bridge:
 
 @lru_cache(maxsize=8)
 def _read(folder: str, label: Label) -> Bridge:
-    import safetensors.torch
-
-    path, wrong = Path(folder) / TENSORS, f"bridge {folder!r}: its {TENSORS} "
-    expected = label.nbytes
-    try:
-        with opened(path) as file:
-            start = file.read(8)
-            size = int.from_bytes(start, "little")
-            if path.stat().st_size != 8 + size + expected or expected > LARGEST or size > LONGEST:
-                raise UsageError(f"{wrong}is not of the size that its label says ({expected:,} bytes); fit it again")
-            header = json.loads(file.read(size))
-        found = {name: (tuple(each["shape"]), each["dtype"]) for name, each in header.items() if name != "__metadata__"}
-        if found != label.shapes():
-            raise UsageError(f"{wrong}has {shown(found)}; expected {shown(label.shapes())}; fit it again")
-        data = bytes_of(path)
-        if hashlib.sha256(data).hexdigest() != label.digest:
-            raise UsageError(f"{wrong}does not have the digest that its label says; fit it again")
-        tensors = safetensors.torch.load(data)
-    except OSError as error:
-        raise UsageError(f"{wrong}cannot be read: {error.strerror}; fit it again") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
-        raise UsageError(f"{wrong}is damaged: {first_line(error)}; fit it again") from error
-    if any(not bool(tensor.isfinite().all()) for tensor in tensors.values()):
-        raise UsageError(f"{wrong}has a number that is not finite; fit it again")
-    if bool((tensors["scale"] <= 0).any()):
-        raise UsageError(f"{wrong}has a scale that is not positive; fit it again")
-    return Bridge(label, tensors)
+    return Bridge(label, read_tensors(folder, label))
 
 
 def bridge_for(sender: str, receiver: LoadedModel, labels: Mapping[str, Label]) -> Bridge | None:

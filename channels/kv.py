@@ -18,7 +18,8 @@ from typing import ClassVar
 import torch
 from torch.nn.functional import pad
 
-from sottovoce.channels.bridge import Bridge, Label, bridge_for, handed, read_label
+from sottovoce.channels.bridge import Bridge, bridge_for, handed
+from sottovoce.channels.bridge_files import Label, read_label
 from sottovoce.channels.compress import vectors
 from sottovoce.channels.kv_layers import check_meeting, chosen_layers, layer_of, meeting
 from sottovoce.channels.message import MessageRef

@@ -20,7 +20,8 @@ from sottovoce.bridges.pairs import read
 from sottovoce.bridges.refine import Refinement, Tensors, head_tensors
 from sottovoce.bridges.texts import Texts
 from sottovoce.bridges.trial import trial
-from sottovoce.channels.bridge import Bridge, Label, Side, save_bridge, standardized
+from sottovoce.channels.bridge import Bridge, standardized
+from sottovoce.channels.bridge_files import Label, Side, save_bridge
 from sottovoce.core.errors import UsageError, first_line
 from sottovoce.core.files import write
 from sottovoce.models import LoadedModel

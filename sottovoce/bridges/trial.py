@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from sottovoce.bridges.pairs import head_of, keys_values
 from sottovoce.bridges.refine import prompt_of
-from sottovoce.channels.bridge import Bridge, Carried, handed
+from sottovoce.channels.bridge import Bridge, handed
+from sottovoce.channels.bridge_files import Carried
 from sottovoce.datasets.facts import briefings
 from sottovoce.models import Ids, LoadedModel, Piece, Request, Stop
 from sottovoce.nodes.question import Question, passages_of

@@ -23,7 +23,7 @@ from sottovoce.report.tables import bar, console_of, moves, table
 from sottovoce.report.tables import show as show_table
 
 if TYPE_CHECKING:
-    from sottovoce.channels.bridge import Label
+    from sottovoce.channels.bridge_files import Label
 
 commands = Commands("bridge")
 FOLDER = Path("bridges")
@@ -84,7 +84,7 @@ def fit(options: FitOptions) -> None:
         report("loading the models", 0)
         from sottovoce.bridges.fit import STATE, Settings
         from sottovoce.bridges.fit import fit as fitted
-        from sottovoce.channels.bridge import LABEL
+        from sottovoce.channels.bridge_files import LABEL
         from sottovoce.models import load
 
         if options.resume and not (folder / STATE).is_file():
@@ -112,7 +112,7 @@ def fit(options: FitOptions) -> None:
 @commands.add(ListOptions)
 def list_(options: ListOptions) -> None:
     """List the bridges in a folder."""
-    from sottovoce.channels.bridge import LABEL, read_label
+    from sottovoce.channels.bridge_files import LABEL, read_label
 
     found = sorted(path.parent for path in options.folder.glob(f"*/{LABEL}"))
     if not found:
@@ -144,7 +144,7 @@ def carried(label: Label) -> str:
 
 def described(folder: Path, label: Label) -> str:
     """Describe a bridge in lines."""
-    from sottovoce.channels.bridge import TENSORS
+    from sottovoce.channels.bridge_files import TENSORS
 
     ends, test = (label.sender, label.receiver), label.carried
     lines = [f"{one_line(str(folder))}: {label.about}, {amount((folder / TENSORS).stat().st_size)}"]

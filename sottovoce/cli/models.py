@@ -143,7 +143,7 @@ def doctor(options: DoctorOptions) -> int:
 def connections(speaker: str, hearer: str, loading: dict[str, Any]) -> Iterator[Finding]:
     """Yield for each protocol whether it carries messages from one model to another, as a run would check it."""
     from sottovoce.channels import PROTOCOLS
-    from sottovoce.channels.bridge import Label, Side
+    from sottovoce.channels.bridge_files import Label, Side
     from sottovoce.core.errors import ModelError, ProtocolError
     from sottovoce.models import load
     from sottovoce.models.doctor import Finding

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from sottovoce.bridges.fit import Settings, fit
 from sottovoce.bridges.refine import head_tensors
 from sottovoce.bridges.texts import FACTS
-from sottovoce.channels.bridge import Label, Side, save_bridge
+from sottovoce.channels.bridge_files import Label, Side, save_bridge
 from sottovoce.models import LoadedModel, assemble
 from tests.support import tiny_loaded, tiny_model, trained_tokenizer
 

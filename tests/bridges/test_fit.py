@@ -13,7 +13,8 @@ from sottovoce.bridges.fit import RIDGE, STATE, fit, mean_and_deviation, ridge
 from sottovoce.bridges.pairs import keys_values, read, unrotated
 from sottovoce.bridges.refine import Refinement, head_tensors, prompt_of, repeats
 from sottovoce.bridges.texts import Lesson
-from sottovoce.channels.bridge import LABEL, PIECES, TENSORS, Bridge, handed, read_label, rows_of, standardized
+from sottovoce.channels.bridge import Bridge, handed, rows_of, standardized
+from sottovoce.channels.bridge_files import LABEL, PIECES, TENSORS, read_label
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, Record, Request, Stop, assemble
 from tests.bridges.support import SIZE, STEPS, deep, drawn, fitted, narrow, other_tokenizer, quick

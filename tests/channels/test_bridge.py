@@ -18,20 +18,8 @@ from sottovoce.bridges.pairs import keys_values, read
 from sottovoce.bridges.refine import prompt_of
 from sottovoce.bridges.texts import Lesson
 from sottovoce.channels import create
-from sottovoce.channels.bridge import (
-    CUT,
-    LABEL,
-    LONGEST,
-    TENSORS,
-    Bridge,
-    bridge_for,
-    features,
-    handed,
-    read_bridge,
-    read_label,
-    save_bridge,
-    standardized,
-)
+from sottovoce.channels.bridge import CUT, Bridge, bridge_for, features, handed, read_bridge, standardized
+from sottovoce.channels.bridge_files import LABEL, LONGEST, TENSORS, read_label, save_bridge
 from sottovoce.channels.kv import KV
 from sottovoce.channels.message import Message, MessageRef, Turn
 from sottovoce.channels.options import Probe

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sottovoce.bridges.fit import STATE, Settings
-from sottovoce.channels.bridge import LABEL, TENSORS, read_label
+from sottovoce.channels.bridge_files import LABEL, TENSORS, read_label
 from tests.bridges.support import TOKENS, deep, narrow, random_bridge
 from tests.cli.conftest import Call
 
