@@ -152,10 +152,11 @@ class KV(Protocol):
             )
         shapes = [_shape(model) for model in (speaker, hearer)]
         if shapes[0] != shapes[1]:
+            bridge, fit = (", or a bridge", "fit one with `bridge fit`, ") if self.name == "kv" else ("", "")
             raise ProtocolError(
-                f"{self.name} needs one architecture with equal heads on both sides, or a bridge, but {speaker.name!r} "
-                f"and {hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}",
-                "fit one with `bridge fit`, use models of one family, or carry that edge in words with `fallback='nl'`",
+                f"{self.name} needs one architecture with equal heads on both sides{bridge}, but {speaker.name!r} and "
+                f"{hearer.name!r} have (type, heads, width) {shapes[0]} and {shapes[1]}",
+                f"{fit}use models of one family, or carry that edge in words with `fallback='nl'`",
             )
         if not self.rules.every_layer:
             check_meeting(self._layers(speaker), speaker, hearer)

@@ -132,6 +132,7 @@ def _save_state(work: Refinement, path: Path, identity: str, planned: int) -> No
     import safetensors.torch
 
     found = {name: tensor.contiguous().clone() for name, tensor in work.state().items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
     write(path, safetensors.torch.save(found, metadata={"fit": identity, "planned": str(planned)}))
 
 

@@ -125,7 +125,7 @@ def list_(options: ListOptions) -> None:
             rows.append((str(folder), label.sender.name, label.receiver.name, carried(label)))
         except UsageError as error:
             rows.append((str(folder), "", "", str(error)))
-    show_table(table("bridge|from|to|right with it, with own keys and values", rows))
+    show_table(table("bridge | from | to | right with it, with own keys and values", rows))
 
 
 @commands.add(ShowOptions)
