@@ -70,8 +70,8 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     label = Label(*ends, "", digest, 0, settings.seed, 0, 0, 0)
     known, targets = read(sender, receiver, lessons, lambda n: report("reading", n / settings.tokens))
     report("solving", 0)
-    tensors = ridge([each.features for each in known], targets) | head_tensors(receiver)
-    spread = mean_and_deviation(targets)[1]
+    center, spread = mean_and_deviation(targets)
+    tensors = ridge([each.features for each in known], targets, center) | head_tensors(receiver)
     label = replace(label, tokens=sum(map(len, targets)), head=tensors["head_keys"].shape[2])
     del targets
     for loaded in (sender, receiver):
@@ -99,9 +99,12 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     return label
 
 
-def ridge(features: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> Tensors:
-    """Return mean and scale of texts' features (m, F), and weight and bias of a ridge regression to targets (m, O)."""
-    (mean, scale), bias = mean_and_deviation(features), mean_and_deviation(targets)[0]
+def ridge(features: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], bias: torch.Tensor) -> Tensors:
+    """Return mean and scale of texts' features (m, F), and the weight of a ridge regression to targets (m, O).
+
+    `bias` is the mean of the targets, and that of the map.
+    """
+    mean, scale = mean_and_deviation(features)
     gram, weight = torch.zeros(len(mean), len(mean)), torch.zeros(len(mean), len(bias))
     for start in range(0, len(features), TOGETHER):  # never all rows at once: they are gigabytes
         part = slice(start, start + TOGETHER)

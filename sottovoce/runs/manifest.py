@@ -174,7 +174,7 @@ def new_manifest(
     """Return the manifest of a new run; this loads the models.
 
     Raises:
-        UsageError: a model, a prompt pack or a monitor cannot be read.
+        UsageError: a model, a prompt pack, a monitor or a bridge cannot be read.
     """
     chat_models = dict[str, BaseChatModel]()
     for agent in (name for name in settings.names() if name not in settings.human):

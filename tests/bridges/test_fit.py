@@ -151,7 +151,8 @@ def test_keys_are_learned_as_they_were_before_their_rotation() -> None:
 def test_a_ridge_regression_balances_what_it_leaves_open_and_its_penalty() -> None:
     chance = torch.Generator().manual_seed(0)
     rows, weight = torch.randn(4000, 6, generator=chance) * 3 + 1, torch.randn(6, 4, generator=chance)
-    found = ridge(rows.split(90), (rows @ weight + 2).split(90))
+    targets = rows @ weight + 2
+    found = ridge(rows.split(90), targets.split(90), targets.mean(0))
     features = standardized(rows, found["mean"], found["scale"])
     left = rows @ weight + 2 - found["bias"] - features @ found["weight"]
     assert close(features.T @ left, RIDGE * len(rows) * found["weight"], 1e-3)  # where the derivative is 0
@@ -170,8 +171,9 @@ def work() -> Refinement:
 
 def refinement(*lessons: Lesson, **more: Any) -> Refinement:
     known, targets = read(narrow(), deep(), lessons, lambda n: None)
-    tensors = ridge([each.features for each in known], targets) | head_tensors(deep())
-    return Refinement(deep(), tensors, mean_and_deviation(targets)[1], known, 0, **more)
+    center, spread = mean_and_deviation(targets)
+    tensors = ridge([each.features for each in known], targets, center) | head_tensors(deep())
+    return Refinement(deep(), tensors, spread, known, 0, **more)
 
 
 def test_the_loss_is_that_of_a_reply_in_the_engine_also_in_a_batch(work: Refinement) -> None:
