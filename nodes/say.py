@@ -30,6 +30,8 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_messages, moment
 from sottovoce.nodes.watch import redrawn
 from sottovoce.prompts import kinds
+from sottovoce.prompts.kinds.marks import ITEM
+from sottovoce.prompts.kinds.number import FIGURE, OPERATION, canonical, figure_value
 from sottovoce.prompts.kinds.words import LONGEST
 
 if TYPE_CHECKING:
@@ -175,6 +177,25 @@ def phrases_of(text: str, question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(run for run in runs if len(run.split()) <= LONGEST))[-MOST_PHRASES:]
 
 
+def figures_of(text: str, question: str) -> tuple[str, ...]:
+    """Return the numbers of a reply that the question does not have, without the numbers of items.
+
+    A small model that is asked for the number alone loses it ("Ida keeps 52 hens.", then "10"). Return none for a reply
+    that computes: its result may still be missing.
+
+    >>> figures_of("1. Ida keeps 52 hens.", "How many hens does Ida keep?"), figures_of("6 * 4 + 2", "How many?")
+    (('52',), ())
+    """
+    if OPERATION.search(text):
+        return ()
+    known, *found = (
+        [canonical(figure_value(figure)) for figure in FIGURE.finditer(part)]
+        for part in (question, *(ITEM.sub("", line) for line in text.splitlines()))
+    )
+    numbers = [number for line in found for number in line if number and number not in known]
+    return tuple(dict.fromkeys(numbers))[-MOST_PHRASES:]
+
+
 def answer_pattern(question: Question, otherwise: str) -> str:
     """Return the pattern of an answer to the question or "unknown"; `otherwise` if any text may be an answer."""
     form = form_of(question)
@@ -187,8 +208,9 @@ async def _answer_turn(run: RunContext[Any], state: Discussion, agent: Agent, as
     """Ask for the answer alone after an unreadable reply: a short request on the same prefix, as text, at T = 0."""
     wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
     offered, question = list(form.choices if form else choices or []), ""
-    chooses = form is None and agent.is_hooked and run.settings.guide != "off"
-    phrases = phrases_of(ask.turns[-1].text, state["question"]) if chooses else ()
+    own = figures_of if kinds.kind_of(state) == "number" else phrases_of if form is None else None
+    chooses = agent.is_hooked and run.settings.guide != "off"
+    phrases = own(ask.turns[-1].text, state["question"]) if own and chooses else ()
     if phrases:
         form = Form(choices=phrases, spaced=True, unknown=False)  # which a small model would choose
         question = str(agent.prompt_builder(state).slots()["question"])

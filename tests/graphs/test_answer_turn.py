@@ -98,6 +98,30 @@ def test_for_free_text_a_local_model_chooses_a_phrase_of_its_own_reply_that_the_
     assert voted(messages[0], state_of(question=about, kind="text", board=messages))["answer"] == "Thursday"
 
 
+@pytest.mark.parametrize(
+    ("reply", "numbers"),
+    [
+        ("Ida Holm keeps 52 hens.", ("52",)),
+        ("1. Mirn Gate: 1,200 hens.\n2. Ida: 52 hens in 3 coops.", ("1200", "52")),  # 3 is the question's
+    ],
+)
+def test_for_a_number_a_local_model_chooses_one_of_its_own_reply_that_the_question_lacks(
+    reply: str, numbers: tuple[str, ...]
+) -> None:
+    about = "How many hens does Ida keep in 3 coops?"
+    messages, model = said(reply, " 52", question=about, kind="number")
+    form = model.calls[1].options["response_format"]
+    assert (form["choices"], form["unknown"]) == (numbers, False)
+    assert model.calls[1].turns[-1].text.startswith(about)
+    assert voted(messages[0], state_of(question=about, kind="number", board=messages))["answer"] == "52"
+
+
+def test_a_number_is_free_behind_a_reply_that_computes_or_has_none() -> None:
+    for reply in ("She adds 4 + 7 to the 30.", "She keeps hens.", "It is 3 or so."):
+        _, model = said(reply, " 41", question="How many of the 3?", kind="number")
+        assert "response_format" not in model.calls[1].options, reply
+
+
 def test_the_phrases_are_short_and_each_of_them_fits() -> None:
     long, wide = "skilled " * 40, "\u72ac" * 20
     _, model = said(f"She was a {long}. It is {wide}.", " x", question="Who?", kind="text")
