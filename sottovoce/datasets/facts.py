@@ -1,8 +1,8 @@
 """Questions whose facts are dealt to different agents, generated from a seed, for real language models.
 
-`facts` and `work_facts`: a question needs two facts, each dealt to another agent. One sample: "On which river does the
-town where Mira Dolan was born lie?", target "Orn", from "Mira Dolan was born in Kestrel Bay." and "Kestrel Bay lies on
-the river Orn.".
+`facts`, `work_facts` and `leisure_facts`: a question needs two facts, each dealt to another agent. One sample: "On
+which river does the town where Mira Dolan was born lie?", target "Orn", from "Mira Dolan was born in Kestrel Bay." and
+"Kestrel Bay lies on the river Orn.".
 
 `briefing`: a question about one of several facts, which only the agents that do not answer know. One sample with four
 facts: "What does Mira Dolan work as?", target "baker", from "Mira Dolan works as a baker. Mira Dolan keeps 47 hens.
@@ -85,7 +85,30 @@ ABOUT_WORK = (
         ("red", "green", "blue", "white", "black", "yellow"),
     ),
 )
-PAIRS = {"facts": ABOUT_PEOPLE, "work_facts": ABOUT_WORK}
+ABOUT_LEISURE = (
+    Pair(
+        "{middle} is the mountain that {person} climbs each summer.",
+        "Hikers on {middle} can see {end}.",
+        "Which lake can be seen by hikers on the mountain that {person} climbs each summer?",
+        ("Mount Ardal", "Mount Keswin", "Mount Solvay", "Mount Tarrick", "Mount Hessel", "Mount Brona"),
+        ("Lake Ilmar", "Lake Corvin", "Lake Sanna", "Lake Thule", "Lake Merrow", "Lake Dunmore"),
+    ),
+    Pair(
+        "The dancing partner of {person} is {middle}.",
+        "The hobby of {middle} is {end}.",
+        "What is the hobby of the dancing partner of {person}?",
+        ("Anna Frey", "Ruth Calder", "Nora Penn", "Greta Voss", "Ada Lorne", "Vera Tully"),
+        ("chess", "fishing", "knitting", "archery", "juggling", "rowing"),
+    ),
+    Pair(
+        "{middle} have {person} as a soloist.",
+        "In {end} {middle} perform.",
+        "In which building does the choir of the soloist {person} perform?",
+        ("Silver Voices", "Northern Larks", "Harbour Singers", "Velvet Choir", "Hillside Singers", "Evening Chorus"),
+        ("Marble Hall", "Cedar Chapel", "Linden Hall", "Rose Chapel", "Granite Hall", "Bell Chapel"),
+    ),
+)
+PAIRS = {"facts": ABOUT_PEOPLE, "work_facts": ABOUT_WORK, "leisure_facts": ABOUT_LEISURE}
 """The relations of each sample."""
 
 

@@ -69,8 +69,8 @@ class QuestionOptions(Checked):
     demonstrations: list[str] = Field(default=[], alias="task_demonstration", json_schema_extra=FILES_ONLY)
     sample: str | None = _option(
         "A generated question instead: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, its files), "
-        "chain2 to chain6 (2 to 6 operations), split, facts or work_facts (private documents), briefing or "
-        "briefing_1 to briefing_16 (one of 4, or of 1 to 16 facts), world (an encyclopedia), world/bridge, "
+        "chain2 to chain6 (2 to 6 operations), split, facts, work_facts or leisure_facts (private documents), briefing "
+        "or briefing_1 to briefing_16 (one of 4, or of 1 to 16 facts), world (an encyclopedia), world/bridge, "
         "world/comparison, world/strategy, world/claim or world/fact; "
         f"{PLAYED}. A seed may follow: split/3."
     )

@@ -18,7 +18,7 @@ from tests.bridges.support import deep, narrow
 SAMPLED = [part for each in ATTRIBUTES for part in (each.fact, each.question)] + [
     part for pairs in PAIRS.values() for pair in pairs for part in (pair.first, pair.second, pair.question)
 ]
-"""Templates of `briefing`, `facts` and `work_facts`."""
+"""Templates of `briefing`, and of the samples of two facts."""
 COMMON = set("a which the have is what many that does in was for how of has where".split())
 """Words without a content of their own, which both sides use."""
 

@@ -82,7 +82,7 @@ def _by_hand(expression: str) -> int:
 MANY = 288
 
 
-@pytest.mark.parametrize("name", ["facts", "work_facts"])
+@pytest.mark.parametrize("name", ["facts", "work_facts", "leisure_facts"])
 def test_one_agent_knows_the_person_and_the_other_the_answer(name: str) -> None:
     for each in two_facts(MANY, name=name):
         (first,), (second,) = sorted(each["documents"].values(), key=lambda facts: each["target"] in facts[0])  # type: ignore[union-attr]  # by agent
