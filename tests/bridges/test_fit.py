@@ -11,7 +11,7 @@ import torch
 
 from sottovoce.bridges.fit import RIDGE, STATE, fit, mean_and_deviation, ridge
 from sottovoce.bridges.pairs import keys_values, read, unrotated
-from sottovoce.bridges.refine import Refinement, head_tensors, prompt_of, repeats
+from sottovoce.bridges.refine import RATE, Refinement, head_tensors, prompt_of, repeats
 from sottovoce.bridges.texts import Lesson
 from sottovoce.channels.bridge import Bridge, handed, rows_of, standardized
 from sottovoce.channels.bridge_files import LABEL, PIECES, TENSORS, read_label
@@ -214,6 +214,14 @@ def test_a_refinement_lowers_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(12):
         work.step(12)
     assert float(work.loss(examples).detach()) < first - 0.1
+
+
+def test_a_map_that_begins_nearly_right_learns_at_a_lower_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = []
+    for far in (1e-3, 1e3, 2e3):
+        monkeypatch.setattr("sottovoce.bridges.refine.FAR", far)
+        rates.append(refinement(*facts()).rate)
+    assert rates[0] == RATE > rates[1] > 0 and rates[1] == pytest.approx(2 * rates[2])
 
 
 def test_what_the_receiver_is_stays_as_it_was() -> None:
