@@ -62,7 +62,7 @@ class Refinement:
         self.repeated = [each for each in sized if repeats(each)]
         with torch.no_grad():
             losses = [float(self.loss(self._batch(f"first {i}"))) for i in range(FIRST)]
-        self.rate = RATE * min(1, sum(losses) / FIRST / FAR)
+        self.rate = RATE * min(1, (sum(losses) / FIRST / FAR) ** 2)
 
     def step(self, planned: int | None) -> float:
         """Make a step of `planned`, and return its loss in nats per token. The first WARM are alike for all plans."""
