@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.agents.ask import CUT, HUMAN, WORDS, Ask
@@ -30,9 +28,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import NOTE, Discussion, Update, attempt_of, current_messages, moment
 from sottovoce.nodes.watch import redrawn
 from sottovoce.prompts import kinds
-from sottovoce.prompts.kinds.marks import ITEM
-from sottovoce.prompts.kinds.number import FIGURE, OPERATION, canonical, figure_value
-from sottovoce.prompts.kinds.words import LONGEST
+from sottovoce.prompts.kinds.offered import figure_of, phrases_of
 
 if TYPE_CHECKING:
     from sottovoce.nodes.agent import Agent
@@ -40,13 +36,6 @@ if TYPE_CHECKING:
 
 ANSWER_PREFILL = "Answer:"
 ANSWER_TOKENS = 32
-COMMON = (
-    "a an the of in on at by to for from with and or as is are was were be been it its he she they his her their this "
-    "that there which who whose where what when i you we my our has have had do does did so because answer"
-).split()
-"""Words that are no answer by themselves, in `phrases_of`."""
-MOST_PHRASES = 32
-_WORD = re.compile(r"[^\s.,;:!?()\"]+(?:[.,][^\s.,;:!?()\"]+)*")
 Validate = Callable[[Message], str]
 """Returns a short description of what is wrong with a reply, or an empty text if it can be read."""
 
@@ -151,51 +140,6 @@ def form_of(question: Question) -> Form | None:
     return kinds.KINDS[kinds.kind_of(question)].grammar(question.get("choices") or [])
 
 
-def phrases_of(text: str, question: str) -> tuple[str, ...]:
-    """Return the short phrases of a reply without the question's words and the commonest ones; the last of many.
-
-    A small model that is asked for the answer alone repeats its sentence, but it can choose the answer among these
-    phrases. Return none if the question itself may have the answer ("..., Ada or Eve?").
-
-    >>> phrases_of("Sable Point lies on the river Orn.", "On which river does the town where Ada lives lie?")
-    ('Sable Point', 'Orn')
-    """
-    if re.search(r"\bor\b", question):
-        return ()
-    from Stemmer import Stemmer  # late: the command line's help does not need it
-
-    stem = Stemmer("english").stemWord  # the question says "lie", the reply "lies"
-    common = {stem(word.casefold()) for word in (*_WORD.findall(question), *COMMON)}
-    clauses = re.split(r"[.,;:!?()\"\n]+(?:\s|$)", text)
-    marked = [[(word, stem(word.casefold()) in common) for word in _WORD.findall(clause)] for clause in clauses]
-    runs = (
-        " ".join(word for word, _ in run)
-        for clause in marked
-        for left, run in groupby(clause, itemgetter(1))
-        if not left
-    )
-    return tuple(dict.fromkeys(run for run in runs if len(run.split()) <= LONGEST))[-MOST_PHRASES:]
-
-
-def figures_of(text: str, question: str) -> tuple[str, ...]:
-    """Return the numbers of a reply that the question does not have, without the numbers of items.
-
-    A small model that is asked for the number alone loses it ("Ida keeps 52 hens.", then "10"). Return none for a reply
-    that computes: its result may still be missing.
-
-    >>> figures_of("1. Ida keeps 52 hens.", "How many hens does Ida keep?"), figures_of("6 * 4 + 2", "How many?")
-    (('52',), ())
-    """
-    if OPERATION.search(text):
-        return ()
-    known, *found = (
-        [canonical(figure_value(figure)) for figure in FIGURE.finditer(part)]
-        for part in (question, *(ITEM.sub("", line) for line in text.splitlines()))
-    )
-    numbers = [number for line in found for number in line if number and number not in known]
-    return tuple(dict.fromkeys(numbers))[-MOST_PHRASES:]
-
-
 def answer_pattern(question: Question, otherwise: str) -> str:
     """Return the pattern of an answer to the question or "unknown"; `otherwise` if any text may be an answer."""
     form = form_of(question)
@@ -208,12 +152,14 @@ async def _answer_turn(run: RunContext[Any], state: Discussion, agent: Agent, as
     """Ask for the answer alone after an unreadable reply: a short request on the same prefix, as text, at T = 0."""
     wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
     offered, question = list(form.choices if form else choices or []), ""
-    own = figures_of if kinds.kind_of(state) == "number" else phrases_of if form is None else None
     chooses = agent.is_hooked and run.settings.guide != "off"
-    phrases = own(ask.turns[-1].text, state["question"]) if own and chooses else ()
+    phrases: tuple[str, ...] = ()
+    if chooses and form is None and (phrases := phrases_of(ask.turns[-1].text, state["question"])):
+        question = str(agent.prompt_builder(state).slots()["question"])
+    if chooses and kinds.kind_of(state) == "number":
+        phrases = figure_of(ask.turns[-1].text, state["question"])
     if phrases:
         form = Form(choices=phrases, spaced=True, unknown=False)  # which a small model would choose
-        question = str(agent.prompt_builder(state).slots()["question"])
     request = agent.prompts.render("shared/answer_turn", wanted=wanted, choices=offered, question=question)
     short = Ask(
         ask.act,

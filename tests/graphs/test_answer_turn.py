@@ -98,28 +98,32 @@ def test_for_free_text_a_local_model_chooses_a_phrase_of_its_own_reply_that_the_
     assert voted(messages[0], state_of(question=about, kind="text", board=messages))["answer"] == "Thursday"
 
 
+def test_for_a_number_a_local_model_keeps_the_one_of_its_sentence() -> None:
+    about = "How many hens does Ida keep?"
+    messages, model = said("Ida keeps 1,200 hens.", " 1200", question=about, kind="number")
+    form = model.calls[1].options["response_format"]
+    assert (form["choices"], form["unknown"]) == (("1200",), False)
+    assert voted(messages[0], state_of(question=about, kind="number", board=messages))["answer"] == "1200"
+
+
 @pytest.mark.parametrize(
-    ("reply", "numbers"),
+    "reply",
     [
-        ("Ida Holm keeps 52 hens.", ("52",)),
-        ("1. Mirn Gate: 1,200 hens.\n2. Ida: 52 hens in 3 coops.", ("1200", "52")),  # 3 is the question's
+        *("Ida keeps hens, and Eve keeps 17.", "Eve keeps 17 hens.", "Agent 1 is right about the hens."),  # another's
+        *(
+            "Ida keeps 5 hens and gets 4.",
+            "Ida keeps twice 15 hens.",
+            "Ida keeps twelve hens in 3 coops.",
+        ),  # to compute
+        *("Ida keeps more than 30 hens.", "Ida keeps 1.320 \u20ac hens.", "Ida keeps 3/4 of the hens."),
+        *("Ida keeps 17 hens in May. In June", "Ida keeps 17 hens and then", "Ida keeps hens in room A12."),
+        *('{"reason": "Ida keeps many hens.", "confidence": "0.8"}', "She was born in 1994.", "Ida keeps 6 hens."),
+        f"Ida keeps {'1' * 4400} hens.",
     ],
 )
-def test_for_a_number_a_local_model_chooses_one_of_its_own_reply_that_the_question_lacks(
-    reply: str, numbers: tuple[str, ...]
-) -> None:
-    about = "How many hens does Ida keep in 3 coops?"
-    messages, model = said(reply, " 52", question=about, kind="number")
-    form = model.calls[1].options["response_format"]
-    assert (form["choices"], form["unknown"]) == (numbers, False)
-    assert model.calls[1].turns[-1].text.startswith(about)
-    assert voted(messages[0], state_of(question=about, kind="number", board=messages))["answer"] == "52"
-
-
-def test_a_number_is_free_behind_a_reply_that_computes_or_has_none() -> None:
-    for reply in ("She adds 4 + 7 to the 30.", "She keeps hens.", "It is 3 or so."):
-        _, model = said(reply, " 41", question="How many of the 3?", kind="number")
-        assert "response_format" not in model.calls[1].options, reply
+def test_a_number_that_may_not_be_the_answer_is_not_offered(reply: str) -> None:
+    _, model = said(reply, " 41", question="How many hens does Ida keep in 6 coops?", kind="number")
+    assert "response_format" not in model.calls[1].options
 
 
 def test_the_phrases_are_short_and_each_of_them_fits() -> None:
