@@ -115,9 +115,7 @@ def features(tensors: Tensors, at: Sequence[int], receiver: LoadedModel) -> torc
 
 def _ends(tensors: Tensors, at: Sequence[int], receiver: LoadedModel) -> list[int]:
     """Return for each of the receiver's tokens the position that has read to its end."""
-    ends = tensors["text"].tolist()
-    characters = "".join(map(chr, tensors["characters"].tolist())).encode(errors="replace").decode()
-    found = list[int]()
+    ends, characters, found = tensors["text"].tolist(), text_of(tensors), list[int]()
     for run in runs_of([i for i in at if ends[i] >= 0]):
         start = max([0, *ends[: run[0]]])
         ids = receiver.chat.ids(characters[start : ends[run[-1]]], plain=True)
@@ -125,6 +123,11 @@ def _ends(tensors: Tensors, at: Sequence[int], receiver: LoadedModel) -> list[in
         spans = receiver.detokenizer(special=True).spans(ids)
         found += [run[min(bisect_left(read, end), len(run) - 1)] for _, end in spans]
     return found
+
+
+def text_of(tensors: Tensors) -> str:
+    """Return the texts that a sender handed over, as its tokens say them."""
+    return "".join(map(chr, tensors["characters"].tolist())).encode(errors="replace").decode()
 
 
 def runs_of(at: Sequence[int]) -> list[list[int]]:

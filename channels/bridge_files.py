@@ -143,6 +143,15 @@ def save_bridge(folder: Path, label: Label, tensors: Mapping[str, torch.Tensor])
     return named
 
 
+def check_size(label: Label) -> None:
+    """Refuse a bridge with more bytes than are read."""
+    if label.nbytes > LARGEST:
+        raise UsageError(
+            f"a bridge from {label.sender.name!r} to {label.receiver.name!r} has {label.nbytes:,} bytes; at most "
+            f"{LARGEST:,} are read; choose smaller models"
+        )
+
+
 def read_label(folder: str | Path) -> Label:
     """Return the label of a bridge's folder.
 
@@ -158,7 +167,7 @@ def read_label(folder: str | Path) -> Label:
         raise UsageError(
             f"bridge {str(folder)!r} cannot be read: {error.strerror}; expected a folder that `bridge fit` wrote"
         ) from error
-    except (ValidationError, UnicodeDecodeError) as error:
+    except ValueError as error:  # also of a name that no folder can have
         why = first_wrong(error, LABEL) if isinstance(error, ValidationError) else first_line(error)
         raise UsageError(f"bridge {str(folder)!r}: {why}; fit it again") from error
     if label.format != FORMAT:
@@ -174,13 +183,14 @@ def read_tensors(folder: str, label: Label) -> dict[str, torch.Tensor]:
     """
     import safetensors.torch
 
+    check_size(label)
     path, wrong = Path(folder) / TENSORS, f"bridge {folder!r}: its {TENSORS} "
     expected = label.nbytes
     try:
         with opened(path) as file:
             start = file.read(8)
             size = int.from_bytes(start, "little")
-            if path.stat().st_size != 8 + size + expected or expected > LARGEST or size > LONGEST:
+            if path.stat().st_size != 8 + size + expected or size > LONGEST:
                 raise UsageError(f"{wrong}is not of the size that its label says ({expected:,} bytes); fit it again")
             header = json.loads(file.read(size))
         found = {name: (tuple(each["shape"]), each["dtype"]) for name, each in header.items() if name != "__metadata__"}

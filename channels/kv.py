@@ -164,7 +164,13 @@ class KV(Protocol):
     @cached_property
     def _labels(self) -> dict[str, Label]:
         """The labels of the bridges by folder, read once: what is put there later is no part of this discussion."""
-        return {folder: read_label(folder) for folder in self.options.bridge}
+        found = {folder: read_label(folder) for folder in self.options.bridge}
+        known = dict[tuple[str, str], str]()
+        for folder, label in found.items():
+            ends = label.sender.weights, label.receiver.weights
+            if known.setdefault(ends, folder) != folder:
+                raise UsageError(f"bridges {known[ends]!r} and {folder!r} lead from one model to one other; name one")
+        return found
 
     def _bridge(self, weights: str, hearer: LoadedModel) -> Bridge | None:
         """Return the bridge that leads to a model from the one with these weights; equal models need none."""

@@ -42,7 +42,7 @@ def phrases_of(text: str, question: str) -> tuple[str, ...]:
 
     stem = Stemmer("english").stemWord  # the question says "lie", the reply "lies"
     common = {stem(word.casefold()) for word in (*_WORD.findall(question), *COMMON)}
-    clauses = re.split(r"[.,;:!?()\"\n]+(?:\s|$)", text)
+    clauses = re.split(r"[.,;:!?]+(?:\s|$)|[()\"\n]+", text)
     marked = [[(word, stem(word.casefold()) in common) for word in _WORD.findall(clause)] for clause in clauses]
     runs = (
         " ".join(word for word, _ in run)

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import torch
 
-from sottovoce.bridges.pairs import read
+from sottovoce.bridges.pairs import head_of, read
 from sottovoce.bridges.refine import Refinement, Tensors, head_tensors
 from sottovoce.bridges.texts import Texts
 from sottovoce.bridges.trial import trial
 from sottovoce.channels.bridge import Bridge, standardized
-from sottovoce.channels.bridge_files import Label, Side, save_bridge
+from sottovoce.channels.bridge_files import Label, Side, check_size, save_bridge
 from sottovoce.core.errors import UsageError, first_line
 from sottovoce.core.files import write
 from sottovoce.models import LoadedModel
@@ -49,15 +49,17 @@ class Settings:
     tokens: int = TOKENS
     questions: int = 60
     """Questions of the test."""
+    resume: bool = False
+    """Go on from the state of a stopped fit, if the folder has one."""
 
 
 def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Settings, report: Report) -> Label:
     """Fit a bridge into a folder, and return its label.
 
-    A KeyboardInterrupt leaves a bridge without a test, and a state from which a call with the same arguments goes on.
+    A KeyboardInterrupt leaves a bridge without a test, and a state from which a call with `resume` goes on.
 
     Raises:
-        UsageError: the models are one, or a state is there of another fit.
+        UsageError: the models are one, the bridge would be too large, or the state is of another fit.
     """
     if sender.weights_key == receiver.weights_key:
         raise UsageError(
@@ -67,34 +69,35 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     texts, rng = Texts.of(sender, receiver, settings.texts), random.Random(settings.seed)
     lessons = list(islice(texts.lessons(rng), max(settings.tokens // WIDTH, 10)))
     digest = hashlib.sha256("\n".join(each.text for each in lessons).encode()).hexdigest()
-    label = Label(*ends, "", digest, 0, settings.seed, 0, 0, 0)
+    label = Label(*ends, "", digest, 0, settings.seed, 0, 0, len(head_of(receiver)))
+    check_size(label)
     known, targets = read(sender, receiver, lessons, lambda n: report("reading", n / settings.tokens))
     report("solving", 0)
     center, spread = mean_and_deviation(targets)
     tensors = ridge([each.features for each in known], targets, center) | head_tensors(receiver)
-    label = replace(label, tokens=sum(map(len, targets)), head=tensors["head_keys"].shape[2])
+    label = replace(label, tokens=sum(map(len, targets)))
     del targets
     for loaded in (sender, receiver):
         loaded.engine.forget()  # the texts that were read; no other request begins like them
     work = Refinement(receiver, tensors, spread, known, settings.seed)
     state, identity = folder / STATE, str(label)
-    planned = _restored(work, state, identity) or settings.steps
-    began = time.monotonic()
+    planned = (_restored(work, state, identity) if settings.resume else None) or settings.steps
+    began, first = time.monotonic(), work.done
     try:
         while planned is None or work.done < planned:
             work.step(planned)
-            if planned is None and work.done == 1:
+            if planned is None and work.done == first + 1:
                 began = time.monotonic()  # the first step is slower
-            if planned is None and work.done > TRIED:
-                planned = max(int(settings.minutes * 60 / (time.monotonic() - began) * TRIED), 2 * TRIED)
+            if planned is None and work.done > first + TRIED:
+                planned = max(int(settings.minutes * 60 / (time.monotonic() - began) * TRIED), first + 2 * TRIED)
             report("refining", work.done / planned if planned else 0)
         label, bridge = _save(folder, replace(label, steps=work.done, planned=planned), tensors, work)
         carried = trial(bridge, sender, receiver, settings.questions, lambda share: report("testing", share))
-    except KeyboardInterrupt:
-        _save_state(work, state, identity, planned or 0)
+        label = save_bridge(folder, replace(label, carried=carried), bridge.tensors)
+    except BaseException:  # also a full disk, or memory: minutes of work are in the map
         _save(folder, replace(label, steps=work.done, planned=planned or 0), tensors, work)
+        _save_state(work, state, identity, planned or 0)
         raise
-    label = save_bridge(folder, replace(label, carried=carried), bridge.tensors)
     state.unlink(missing_ok=True)
     return label
 
@@ -152,7 +155,8 @@ def _restored(work: Refinement, path: Path, identity: str) -> int | None:
                 raise UsageError(
                     f"{str(path)!r} is of another fit: other models, texts or seed; name another folder, or remove it"
                 )
+            planned = int(about.get("planned", ""))
             work.restore({name: file.get_tensor(name) for name in file.keys()})
     except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
         raise UsageError(f"{str(path)!r} cannot be read: {first_line(error)}; remove it, and fit again") from error
-    return int(about["planned"]) or None
+    return planned or None

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from sottovoce.bridges.texts import Lesson
-from sottovoce.channels.bridge import features, handed, rows_of
+from sottovoce.channels.bridge import features, handed, rows_of, text_of
 from sottovoce.channels.message import Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, KeysValues, LoadedModel, Record, Request, Stop
@@ -71,9 +71,11 @@ def read(
     for loaded in (sender, receiver):
         loaded.engine.forget()  # a text that was read before would be rounded otherwise
     for lesson in lessons:
-        ours, theirs = (loaded.chat.ids(lesson.text, plain=True) for loaded in (sender, receiver))
-        (sent,), (own,) = keys_values(sender, [ours], keys=False), keys_values(receiver, [theirs], keys=True)
-        known.append(Read(lesson, features(handed(sent, sender), range(len(ours)), receiver)))
+        ours = sender.chat.ids(lesson.text, plain=True)
+        sent = handed(keys_values(sender, [ours], keys=False)[0], sender)
+        theirs = receiver.chat.ids(text_of(sent), plain=True)  # a tokenizer may have changed the text
+        (own,) = keys_values(receiver, [theirs], keys=True)
+        known.append(Read(lesson, features(sent, range(len(ours)), receiver)))
         targets.append(torch.cat([rows_of(unrotated(receiver, own)), rows_of(own.values)], dim=1))
         n += len(ours)
         report(n)

@@ -50,7 +50,6 @@ class Refinement:
     """The standard deviations (O,) of the receiver's numbers: a step of Adam changes all of them alike."""
     lessons: Sequence[Read]
     seed: int
-    done: int = 0
 
     def __post_init__(self) -> None:
         self.weight = (self.tensors["weight"] / self.spread).requires_grad_()
@@ -64,6 +63,11 @@ class Refinement:
             losses = [float(self.loss(self._batch(f"first {i}"))) for i in range(FIRST)]
         self.rate = RATE * min(1, (sum(losses) / FIRST / FAR) ** 2)
 
+    @property
+    def done(self) -> int:
+        """The steps that were made, by Adam's own count: an interrupt may follow it at once."""
+        return int(self.adam.state[self.weight]["step"]) if self.weight in self.adam.state else 0
+
     def step(self, planned: int | None) -> float:
         """Make a step of `planned`, and return its loss in nats per token. The first WARM are alike for all plans."""
         share = max(self.done - WARM, 0) / max((planned or 0) - WARM, 1)
@@ -76,7 +80,6 @@ class Refinement:
         loss.backward()
         torch.nn.utils.clip_grad_norm_([self.weight, self.bias], CLIP)
         self.adam.step()
-        self.done += 1
         return float(loss.detach())
 
     def _batch(self, number: int | str) -> list[Example]:
@@ -154,7 +157,7 @@ class Refinement:
         found = {"weight": self.weight.detach(), "bias": self.bias.detach()}
         for name, parameter in (("weight", self.weight), ("bias", self.bias)):
             found |= {f"{name}.{key}": value for key, value in self.adam.state.get(parameter, {}).items()}
-        return found | {"done": torch.tensor(self.done)}
+        return found
 
     def restore(self, state: Mapping[str, torch.Tensor]) -> None:
         """Go on from a state."""
@@ -163,7 +166,6 @@ class Refinement:
             own = {key.partition(".")[2]: value for key, value in state.items() if key.startswith(f"{name}.")}
             if own:
                 self.adam.state[parameter] = own
-        self.done = int(state["done"])
 
 
 def repeats(example: Example) -> bool:

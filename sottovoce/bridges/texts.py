@@ -2,8 +2,8 @@
 
 There are three kinds. Lists of words teach rare names: the words come from the two tokenizers' vocabularies. Invented
 facts come with questions about them; their relations and wordings occur in none of the samples that agents are asked
-about (`briefing`, `facts`, `work_facts`), so that a fit can be tested on those. Natural sentences come from the bundled
-encyclopedia, or from a file of the user's.
+about (`briefing`, `facts`, `work_facts`, `leisure_facts`), so that a fit can be tested on those. Natural sentences come
+from the bundled encyclopedia, or from a file of the user's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sottovoce.core.errors import SottovoceError, UsageError
 from sottovoce.models import LoadedModel
 
 PLAIN = re.compile(r"[Ġ▁ ]?([a-z]{3,9})")
-"""A whole word as a token of a vocabulary; the first sign stands for a space."""
+"""A word or its end as a token of a vocabulary; the first sign, if any, stands for a space."""
 ENOUGH = 50  # words, below which names are made of syllables alone
 SYLLABLES = "ba do fen gil har ik jo kel lum mar nev or pas quin ro sel tan ul ven wy zor".split()
 FACTS: Sequence[tuple[str, *tuple[tuple[str, str], ...]]] = (  # a fact, questions about it with what they ask for

@@ -77,7 +77,7 @@ def fit(options: FitOptions) -> None:
 
     Both read the same texts; a ridge regression and then the receiver's own loss fit a linear map.
     """
-    names = [Path(name).stem if "/" in name else name for name in (options.sender, options.receiver)]
+    names = [Path(name).name.removesuffix(".gguf") for name in (options.sender, options.receiver)]
     folder = options.to or FOLDER / "-".join(names)
     check_folder(folder, "--to", "")
     with _progress() as report:
@@ -94,11 +94,9 @@ def fit(options: FitOptions) -> None:
                 f"{str(folder)!r} has a bridge already; add --resume if it was stopped, --force to replace "
                 "it, or --to another folder"
             )
-        if not options.resume:
-            (folder / STATE).unlink(missing_ok=True)
         how: dict[str, Any] = {"dtype": options.dtype, "device": options.device}  # Any: `load` checks them
         sender, receiver = (load(name, **how) for name in (options.sender, options.receiver))
-        settings = Settings(options.minutes, options.steps, options.seed, options.texts)
+        settings = Settings(options.minutes, options.steps, options.seed, options.texts, resume=options.resume)
         try:
             label = fitted(sender, receiver, folder, settings, report)
         except KeyboardInterrupt as stop:
@@ -122,7 +120,8 @@ def list_(options: ListOptions) -> None:
     for folder in found:
         try:
             label = read_label(folder)
-            rows.append((str(folder), label.sender.name, label.receiver.name, carried(label)))
+            ends = one_line(label.sender.name), one_line(label.receiver.name)
+            rows.append((str(folder), *ends, carried(label)))
         except UsageError as error:
             rows.append((str(folder), "", "", str(error)))
     show_table(table("bridge | from | to | right with it, with own keys and values", rows))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers.normalizers import Lowercase
 
 from sottovoce.bridges.fit import RIDGE, STATE, fit, mean_and_deviation, ridge
 from sottovoce.bridges.pairs import keys_values, read, unrotated
@@ -15,9 +16,9 @@ from sottovoce.bridges.refine import RATE, Refinement, head_tensors, prompt_of, 
 from sottovoce.bridges.texts import Lesson
 from sottovoce.channels.bridge import Bridge, handed, rows_of, standardized
 from sottovoce.channels.bridge_files import LABEL, PIECES, TENSORS, read_label
-from sottovoce.core.errors import UsageError
+from sottovoce.core.errors import RecordError, UsageError
 from sottovoce.models import Ids, Record, Request, Stop, assemble
-from tests.bridges.support import SIZE, STEPS, deep, drawn, fitted, narrow, other_tokenizer, quick
+from tests.bridges.support import HUMAN, SIZE, STEPS, deep, drawn, fitted, narrow, other_tokenizer, quick
 from tests.support import close, tiny_model
 
 
@@ -75,8 +76,61 @@ def test_a_fit_that_was_stopped_leaves_a_bridge_and_goes_on_to_equal_bytes(
     assert (label.carried, label.steps, label.planned) == (None, min(n, STEPS) if what == "refining" else STEPS, STEPS)
     assert (folder / STATE).is_file()
 
-    fitted(narrow(), deep(), folder)
+    fitted(narrow(), deep(), folder, resume=True)
     assert both(folder) == both(whole) and not (folder / STATE).exists()
+
+
+def test_an_interrupt_within_a_step_of_adam_repeats_no_step(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen: the signal came between Adam's step and our own count."""
+    step, calls = torch.optim.Adam.step, []
+
+    def stepping(*arguments: Any) -> None:
+        step(*arguments)
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.optim.Adam, "step", stepping)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(narrow(), deep(), tmp_path)
+    fitted(narrow(), deep(), tmp_path, resume=True)
+    assert both(tmp_path) == both(whole) and len(calls) == STEPS
+
+
+def test_a_fit_in_minutes_that_was_stopped_plans_as_many_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen: the time of one step was taken for that of three."""
+    clock = [0.0]
+
+    def step(work: Refinement, planned: int | None) -> None:
+        clock[0] += 2
+        work.adam.state.setdefault(work.weight, {})["step"] = torch.tensor(float(work.done + 1))
+
+    monkeypatch.setattr(Refinement, "step", step)
+    monkeypatch.setattr("sottovoce.bridges.fit.time.monotonic", lambda: clock[0])
+    with pytest.raises(KeyboardInterrupt):
+        fit(narrow(), deep(), tmp_path, quick(steps=None, minutes=1), StopAt("refining", 3))
+    label = fitted(narrow(), deep(), tmp_path, steps=None, minutes=1, resume=True)
+    assert label.steps == label.planned == 30
+
+
+def test_a_full_disk_leaves_the_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen: the state, six times as large, was written first."""
+
+    def full(*arguments: Any) -> None:
+        raise RecordError("no space left")
+
+    monkeypatch.setattr("sottovoce.bridges.fit._save_state", full)
+    with pytest.raises(RecordError):
+        fit(narrow(), deep(), tmp_path, quick(), StopAt("refining", 2))
+    assert read_label(tmp_path).steps == 2
+
+
+def test_a_bridge_that_could_not_be_read_is_not_fitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.channels.bridge_files.LARGEST", 1000)
+    with pytest.raises(UsageError, match=r"from 'qwen2-0' to 'deep' has .* bytes; at most 1,000 are read"):
+        fitted(narrow(), deep(), tmp_path)
 
 
 def test_a_fit_that_is_stopped_before_its_first_step_leaves_nothing(tmp_path: Path) -> None:
@@ -89,11 +143,11 @@ def test_a_state_of_another_fit_or_a_damaged_one_is_refused_in_one_line(tmp_path
     with pytest.raises(KeyboardInterrupt):
         fit(narrow(), deep(), tmp_path, quick(), StopAt("refining", 2))
     with pytest.raises(UsageError, match="is of another fit: other models, texts or seed") as refusal:
-        fitted(narrow(), deep(), tmp_path, seed=1)
+        fitted(narrow(), deep(), tmp_path, seed=1, resume=True)
     assert "\n" not in str(refusal.value)
     (tmp_path / STATE).write_bytes(b"no tensors")
     with pytest.raises(UsageError, match=r"cannot be read: .*; remove it, and fit again") as refusal:
-        fitted(narrow(), deep(), tmp_path)
+        fitted(narrow(), deep(), tmp_path, resume=True)
     assert "\n" not in str(refusal.value)
 
 
@@ -135,6 +189,15 @@ def test_a_token_is_paired_with_the_position_that_has_read_to_its_end(is_back: b
         which = which + 1 if at == before else 0
         assert row[-PIECES:].tolist() == [float(i == min(which, PIECES - 1)) for i in range(PIECES)]
         before = at
+
+
+def test_the_receiver_reads_what_the_sender_s_tokenizer_makes_of_a_text() -> None:
+    """Seen: a tokenizer that writes small letters ended in a traceback."""
+    small = other_tokenizer().__class__(tokenizer_object=other_tokenizer().backend_tokenizer, chat_template=HUMAN)
+    small.backend_tokenizer.normalizer = Lowercase()
+    sender = assemble("small", deep().model, small)
+    (known,), targets = read(sender, narrow(), [Lesson("The boat of MIA is named ZOR.")], lambda n: None)
+    assert len(known.features) == len(targets[0]) == len(narrow().chat.ids("the boat of mia is named zor.", plain=True))
 
 
 def test_keys_are_learned_as_they_were_before_their_rotation() -> None:

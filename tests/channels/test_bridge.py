@@ -419,6 +419,9 @@ def test_the_bridge_of_several_is_the_one_between_the_two(folder: str, tmp_path:
         bridge = bridge_for(sender.weights_key, receiver, labels)
         assert bridge is not None and bridge.label == read_label(name)
     assert bridge_for(narrow().weights_key, narrow(), labels) is None
+    random_bridge(narrow(), deep(), tmp_path / "again", seed=1)
+    with pytest.raises(UsageError, match="lead from one model to one other; name one"):
+        KV(bridge=(folder, str(tmp_path / "again"))).check(narrow(), deep())
 
 
 def test_a_label_with_another_shape_than_its_models_have_leads_nowhere(tmp_path: Path) -> None:

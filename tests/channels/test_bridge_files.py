@@ -147,3 +147,8 @@ def test_names_in_a_label_stay_on_one_line(copy: Path) -> None:
     label = json.loads((copy / LABEL).read_text())
     in_label(sender={**label["sender"], "name": "a\nb\x1b[31m"})(copy)
     assert "\n" not in read_label(copy).about and "\x1b" not in read_label(copy).about
+
+
+def test_a_name_that_no_folder_can_have_is_refused() -> None:
+    with pytest.raises(UsageError, match="null"):
+        read_label("a\0b")

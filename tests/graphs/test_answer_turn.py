@@ -90,11 +90,18 @@ def test_the_answers_there_are_stand_in_the_request(question: dict[str, Any], li
 
 
 def test_for_free_text_a_local_model_chooses_a_phrase_of_its_own_reply_that_the_question_lacks() -> None:
-    reply, about = "Market day in Sable Point is a Thursday.", "When is market day in the town where Ada lives?"
+    reply, about = (
+        "Market day in Sable Point (Orn valley) is a Thursday.",
+        "When is market day in the town where Ada lives?",
+    )
     messages, model = said(reply, " Thursday", question=about, kind="text")
     form = model.calls[1].options["response_format"]
     assert model.calls[1].turns[-1].text == f"{about}\nGive the answer alone, in a few words."
-    assert (form["choices"], form["unknown"], form["spaced"]) == (("Sable Point", "Thursday"), False, True)
+    assert (form["choices"], form["unknown"], form["spaced"]) == (
+        ("Sable Point", "Orn valley", "Thursday"),
+        False,
+        True,
+    )
     assert voted(messages[0], state_of(question=about, kind="text", board=messages))["answer"] == "Thursday"
 
 
