@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
@@ -241,7 +242,7 @@ def next_month(run: RunContext[GovSim], state: Fishery) -> Update:
 
 def harvest(run: RunContext[GovSim], state: Fishery) -> Update:
     """Share out the fish according to the agents' wishes. This cannot be undone."""
-    game, wanted = game_of(state), {each.agent: read_tons(each) for each in wishes(state)}
+    game, wanted = game_of(state), {each.agent: read_tons(each) for each in _said(state, WISH)}
     if is_harvested(state["world"]) or set(wanted) != set(present(state)):
         raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
     world = fishery.harvest(game, state["world"], wanted)
@@ -250,9 +251,9 @@ def harvest(run: RunContext[GovSim], state: Fishery) -> Update:
     return {"board": [message], "world": world, "turn": turn, "marks": []}
 
 
-def wishes(state: Fishery) -> list[Message]:
-    """Return the wishes of this month."""
-    return [each for each in current_messages(state) if each.act == WISH and each.round == state["round"]]
+def _said(state: Fishery, act: str) -> list[Message]:
+    """Return what was said in an act of this month."""
+    return [each for each in current_messages(state) if each.act == act and each.round == state["round"]]
 
 
 def game_of(state: Discussion) -> Game:
@@ -265,10 +266,6 @@ def game_of(state: Discussion) -> Game:
 def present(state: Fishery) -> list[str]:
     """Return the agents that are present in the current month."""
     return game_of(state).present(state["world"]["month"])
-
-
-def _spoken(state: Fishery) -> list[Message]:
-    return [each for each in current_messages(state) if each.act == TALK and each.round == state["round"]]
 
 
 # The forms of replies
@@ -320,7 +317,7 @@ def _talk(state: Fishery, builder: PromptBuilder) -> tuple[Part, ...]:
     """Return the harvest, and the utterances about it: the part of each reply that is meant for others."""
     game, done = game_of(state), _harvest_before(state, state["round"])
     own = own_catch(done, builder.agent) if builder.agent in done["caught"] else ""
-    spoken = [[each.agent, _utterance(state, each, builder.agent)] for each in _spoken(state)]
+    spoken = [[each.agent, _utterance(state, each, builder.agent)] for each in _said(state, TALK)]
     slots = {"report": report(done), "own": own, "trajectory": spoken, "talks": game.language}
     return builder.prompts.render("govsim/talk_so_far", **slots)
 
@@ -381,7 +378,7 @@ def who_begins(state: Any) -> list[str]:  # Any: LangGraph takes a type of state
 
 def who_follows(state: Fishery) -> str:
     """Return the agent that the last speaker named, or the summary when the talk is over."""
-    spoken, there = _spoken(state), present(state)
+    spoken, there = _said(state, TALK), present(state)
     last = read_utterance(spoken[-1], there) if spoken else None
     most = int(state["settings"]["utterances"]) + 1
     return next_speaker(there, [each.agent for each in spoken], last, most) or SUMMARISE
@@ -412,7 +409,7 @@ def create_govsim(settings: GovSim | None = None, **inputs: Unpack[GraphInputs])
     for agent, node in zip(agents, thinking, strict=True):
         frame.act(node, reflect, agent=agent, role="thinker", to="next_month", watched=False)
     frame.join("next_month", frame.step(next_month), to=another_month, ends=["decide", *wishing], labels=OVER)
-    frame.join("harvest", frame.step(harvest), to="next_round", together=wishes)
+    frame.join("harvest", frame.step(harvest), to="next_round", together=partial(_said, act=WISH))
     for agent, node in zip(agents, wishing, strict=True):
         frame.act(node, wish, agent=agent, role="fisher", to="harvest", watched=False, effect=lambda update: HARVEST)
     return frame.graph

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -200,12 +199,8 @@ class PromptBuilder:
 
     def user(self, prompt: str, form: str | None = None, *, remark: Sequence[Part] = (), **slots: object) -> Turn:
         """Return a later turn of a chat: a prompt, then the question again and the request for the answer's form."""
-        asked = self._question_again if form is None else self.question_of(form, again=True)
+        asked = self.question_of(form, again=True)
         return Turn("user", blocks(self.prompts.render(prompt, **slots), remark, asked))
-
-    @cached_property
-    def _question_again(self) -> tuple[Part, ...]:
-        return self.question_of(again=True)
 
     def slots(self) -> dict[str, object]:
         """Return the question as this agent reads it, and the choices with letters."""
