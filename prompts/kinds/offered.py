@@ -1,4 +1,4 @@
-"""What a reply offers in the answer turn, which asks for its answer alone: its phrases, or its one number."""
+"""The phrases of a reply, or its one number, among which the answer turn asks for the answer."""
 
 import re
 from itertools import groupby

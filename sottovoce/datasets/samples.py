@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from sottovoce.environments.encyclopedia import Asked, Type
 
 SAMPLES = (
-    *("arithmetic", "arithmetic_cipher", "arithmetic_files", *CHAINS, "split", "facts", "work_facts"),
+    *("arithmetic", "arithmetic_cipher", "arithmetic_files", *CHAINS, "split", *PAIRS),
     *(*BRIEFINGS, *STEPS),
     *("world", "world/bridge", "world/comparison", "world/strategy", "world/claim", "world/fact"),
     *(name for names in GAMES.values() for name in names),
 )
 """All names that --sample takes."""
-MAX_SAMPLES = {"split": 3_000, "facts": 288, "work_facts": 288, "world": 800, "world/bridge": 800}
+MAX_SAMPLES = {"split": 3_000, **dict.fromkeys(PAIRS, 288), "world": 800, "world/bridge": 800}
 MAX_SAMPLES |= dict.fromkeys((*BRIEFINGS, *STEPS), 1_000)
 MAX_SAMPLES |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
 """Largest number of different samples of a seed; arithmetic has no such limit, and stops at `MOST_STEPS`."""
