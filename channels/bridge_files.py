@@ -125,7 +125,8 @@ class Label:
     @property
     def about(self) -> str:
         """One line for readers."""
-        return one_line(f"{self.sender.name} to {self.receiver.name}, {self.digest[:12]}")
+        untested = "" if self.carried else ", not tested"
+        return one_line(f"{self.sender.name} to {self.receiver.name}, {self.digest[:12]}{untested}")
 
 
 LABELS = TypeAdapter(Label)
@@ -165,7 +166,8 @@ def read_label(folder: str | Path) -> Label:
         label = LABELS.validate_json(text_of(path), strict=True, extra="forbid")
     except OSError as error:
         raise UsageError(
-            f"bridge {str(folder)!r} cannot be read: {error.strerror}; expected a folder that `bridge fit` wrote"
+            f"bridge {str(folder)!r}: its {LABEL} cannot be read: {error.strerror}; expected a folder that "
+            "`bridge fit` wrote"
         ) from error
     except ValueError as error:  # also of a name that no folder can have
         why = first_wrong(error, LABEL) if isinstance(error, ValidationError) else first_line(error)

@@ -195,7 +195,7 @@ SCHEME = Scheme(
     headings={"brief": "Briefs", "answer": "Answer"},
     sample="briefing",
     manner=manner,
-    shows="one agent sums up four facts for another, which is asked about one of them",
+    shows="one agent sums up facts for another, which is asked about one of them",
     first={"sample": "briefing/0", "max_tokens": 48},
 )
 make_graph = SCHEME.make_graph

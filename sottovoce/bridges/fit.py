@@ -71,6 +71,8 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     digest = hashlib.sha256("\n".join(each.text for each in lessons).encode()).hexdigest()
     label = Label(*ends, "", digest, 0, settings.seed, 0, 0, len(head_of(receiver)))
     check_size(label)
+    state, identity = folder / STATE, str(label)
+    planned, kept = _kept(state, identity) if settings.resume else (None, {})
     known, targets = read(sender, receiver, lessons, lambda n: report("reading", n / settings.tokens))
     report("solving", 0)
     center, spread = mean_and_deviation(targets)
@@ -80,8 +82,9 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     for loaded in (sender, receiver):
         loaded.engine.forget()  # the texts that were read; no other request begins like them
     work = Refinement(receiver, tensors, spread, known, settings.seed)
-    state, identity = folder / STATE, str(label)
-    planned = (_restored(work, state, identity) if settings.resume else None) or settings.steps
+    if kept:
+        work.restore(kept)
+    planned = planned or settings.steps
     began, first = time.monotonic(), work.done
     try:
         while planned is None or work.done < planned:
@@ -142,21 +145,21 @@ def _save_state(work: Refinement, path: Path, identity: str, planned: int) -> No
     write(path, safetensors.torch.save(found, metadata={"fit": identity, "planned": str(planned)}))
 
 
-def _restored(work: Refinement, path: Path, identity: str) -> int | None:
-    """Go on from a stopped fit, if there is one, and return its planned steps."""
+def _kept(path: Path, identity: str) -> tuple[int | None, Tensors]:
+    """Return the planned steps and the state of a stopped fit; none if there is no file."""
     if not path.is_file():
-        return None
+        return None, {}
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, "pt") as file:
             about = file.metadata() or {}
-            if about.get("fit") != identity:
-                raise UsageError(
-                    f"{str(path)!r} is of another fit: other models, texts or seed; name another folder, or remove it"
-                )
-            planned = int(about.get("planned", ""))
-            work.restore({name: file.get_tensor(name) for name in file.keys()})
-    except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+            state = {name: file.get_tensor(name) for name in file.keys()}
+            planned, _ = int(about["planned"]), (state["weight"], state["bias"])
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise UsageError(f"{str(path)!r} cannot be read: {first_line(error)}; remove it, and fit again") from error
-    return planned or None
+    if about.get("fit") != identity:
+        raise UsageError(
+            f"{str(path)!r} is of another fit: other models, texts or seed; name another folder, or --force"
+        )
+    return planned or None, state

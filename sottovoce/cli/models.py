@@ -142,9 +142,10 @@ def doctor(options: DoctorOptions) -> int:
 
 def connections(speaker: str, hearer: str, loading: dict[str, Any]) -> Iterator[Finding]:
     """Yield for each protocol whether it carries messages from one model to another, as a run would check it."""
+    from sottovoce.bridges.pairs import head_of
     from sottovoce.channels import PROTOCOLS
     from sottovoce.channels.bridge_files import Label, Side
-    from sottovoce.core.errors import ModelError, ProtocolError
+    from sottovoce.core.errors import ProtocolError
     from sottovoce.models import load
     from sottovoce.models.doctor import Finding
 
@@ -162,8 +163,8 @@ def connections(speaker: str, hearer: str, loading: dict[str, Any]) -> Iterator[
         with_it = f"with {', '.join(f'`{each}=True`' for each in options)}: " if ok and options else ""
         yield Finding(name, ok or None, with_it + (note or "the words"))
     try:
-        label = Label(Side.of(ours), Side.of(theirs), "", "", 0, 0, 0, 0, 0)
-    except ModelError as error:
+        label = Label(Side.of(ours), Side.of(theirs), "", "", 0, 0, 0, 0, len(head_of(theirs)))
+    except UsageError as error:
         yield Finding("bridge", None, f"none can be fitted: {error}")
     else:
         if ours.weights_key != theirs.weights_key:

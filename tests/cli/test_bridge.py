@@ -92,12 +92,27 @@ def test_a_stopped_fit_says_how_it_goes_on(
         "sottovoce: stopped; the map so far is kept, and --resume goes on",
     )
     assert "not tested: the fit was stopped; `bridge fit ... --resume` goes on" in call("bridge", "show", folder).out
-    assert "not tested (the fit was stopped)" in call("bridge", "list", tmp_path).out
+    for place in (tmp_path, folder):
+        assert "not tested (the fit was stopped)" in call("bridge", "list", place).out
 
     assert call("bridge", "fit", *two, *STEPS, "--to", folder).code == 2
     state = (folder / STATE).read_bytes()
     assert call("bridge", "fit", two[0], two[0], "--to", folder, "--force").code == 2
     assert (folder / STATE).read_bytes() == state  # seen: lost by a call that was refused
+    with monkeypatch.context() as patch:
+        patch.setattr("sottovoce.bridges.pairs.features", stopped)
+        for seed, how, line in (
+            (1, "--force", "stopped; there is no map yet"),  # seen: that of another fit was said to be kept
+            (0, "--resume", "stopped; the map so far is kept, and --resume goes on"),
+            (
+                1,
+                "--resume",
+                f"{str(folder / STATE)!r} is of another fit: other models, texts or seed; name another folder, or "
+                "--force",
+            ),
+        ):
+            again = call("bridge", "fit", *two, *STEPS, "--to", folder, "--seed", seed, how)
+            assert again.err.splitlines()[-1] == f"sottovoce: {line}"
     assert call("bridge", "fit", *two, *STEPS, "--to", folder, "--resume").code == 0
     assert read_label(folder).carried is not None and not (folder / STATE).exists()
 

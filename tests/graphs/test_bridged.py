@@ -215,5 +215,5 @@ def test_python_a_settings_file_and_the_command_line_mean_the_same(
 def test_a_folder_that_is_no_bridge_is_refused_before_anyone_speaks(
     models: list[str], tmp_path: Path, store: PayloadStore
 ) -> None:
-    with pytest.raises(UsageError, match=r"bridge '.*nowhere' cannot be read: No such file"):
+    with pytest.raises(UsageError, match=r"bridge '.*nowhere': its bridge.json cannot be read: No such file"):
         held(built("brief", store=store, **settings_of("brief", models, [str(tmp_path / "nowhere")])), **ASKED)
