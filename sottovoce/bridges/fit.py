@@ -72,7 +72,7 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     label = Label(*ends, "", digest, 0, settings.seed, 0, 0, len(head_of(receiver)))
     check_size(label)
     state, identity = folder / STATE, str(label)
-    planned, kept = _kept(state, identity) if settings.resume else (None, {})
+    planned, saved = _read_state(state, identity) if settings.resume else (None, {})
     known, targets = read(sender, receiver, lessons, lambda n: report("reading", n / settings.tokens))
     report("solving", 0)
     center, spread = mean_and_deviation(targets)
@@ -82,8 +82,8 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
     for loaded in (sender, receiver):
         loaded.engine.forget()  # the texts that were read; no other request begins like them
     work = Refinement(receiver, tensors, spread, known, settings.seed)
-    if kept:
-        work.restore(kept)
+    if saved:
+        work.restore(saved)
     planned = planned or settings.steps
     began, first = time.monotonic(), work.done
     try:
@@ -145,7 +145,7 @@ def _save_state(work: Refinement, path: Path, identity: str, planned: int) -> No
     write(path, safetensors.torch.save(found, metadata={"fit": identity, "planned": str(planned)}))
 
 
-def _kept(path: Path, identity: str) -> tuple[int | None, Tensors]:
+def _read_state(path: Path, identity: str) -> tuple[int | None, Tensors]:
     """Return the planned steps and the state of a stopped fit; none if there is no file."""
     if not path.is_file():
         return None, {}

@@ -97,18 +97,18 @@ def fit(options: FitOptions) -> None:
         how: dict[str, Any] = {"dtype": options.dtype, "device": options.device}  # Any: `load` checks them
         sender, receiver = (load(name, **how) for name in (options.sender, options.receiver))
         settings = Settings(options.minutes, options.steps, options.seed, options.texts, resume=options.resume)
-        before = _written(folder / STATE)
+        before = _modified_at(folder / STATE)
         try:
             label = fitted(sender, receiver, folder, settings, report)
         except KeyboardInterrupt as stop:
-            is_kept = _written(folder / STATE) not in (None, None if options.resume else before)
+            is_kept = _modified_at(folder / STATE) not in (None, None if options.resume else before)
             rest = "the map so far is kept, and --resume goes on" if is_kept else "there is no map yet"
             raise StoppedError(f"stopped; {rest}") from stop
     say(described(folder, label))
     say(f"use it as --protocol kv --bridge {one_line(str(folder))}; `--steps {label.steps}` gives the same bytes again")
 
 
-def _written(path: Path) -> int | None:
+def _modified_at(path: Path) -> int | None:
     """Return when a file was written, in nanoseconds; None if there is none."""
     return path.stat().st_mtime_ns if path.is_file() else None
 
