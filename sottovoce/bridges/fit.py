@@ -97,7 +97,7 @@ def fit(sender: LoadedModel, receiver: LoadedModel, folder: Path, settings: Sett
         label, bridge = _save(folder, replace(label, steps=work.done, planned=planned), tensors, work)
         carried = trial(bridge, sender, receiver, settings.questions, lambda share: report("testing", share))
         label = save_bridge(folder, replace(label, carried=carried), bridge.tensors)
-    except BaseException:  # also a full disk, or memory: minutes of work are in the map
+    except (KeyboardInterrupt, RuntimeError, OSError, MemoryError):  # minutes of work are in the map
         _save(folder, replace(label, steps=work.done, planned=planned or 0), tensors, work)
         _save_state(work, state, identity, planned or 0)
         raise
