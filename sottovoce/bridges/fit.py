@@ -40,7 +40,7 @@ Report = Callable[[str, float], object]
 class Settings:
     """The settings of a fit; equal ones and models give equal bytes if the steps are named."""
 
-    minutes: float = 10
+    minutes: float = 5
     """Time for the refinement on this machine, without reading and test."""
     steps: int | None = None
     """Steps of the refinement, instead of `minutes`."""

@@ -17,6 +17,7 @@ from sottovoce.channels.message import Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, KeysValues, LoadedModel, Record, Request, Stop
 
+TOGETHER = 100  # texts after which the engines forget what they have read
 HOLE: Any = object()  # Any: not a message
 """Stands for a user's text in a chat."""
 
@@ -68,9 +69,10 @@ def read(
 ) -> tuple[list[Read], list[torch.Tensor]]:
     """Return the lessons with their features, and for each the receiver's numbers (m, O) at its tokens."""
     known, targets, n = list[Read](), list[torch.Tensor](), 0
-    for loaded in (sender, receiver):
-        loaded.engine.forget()  # a text that was read before would be rounded otherwise
-    for lesson in lessons:
+    for i, lesson in enumerate(lessons):
+        if i % TOGETHER == 0:
+            for loaded in (sender, receiver):
+                loaded.engine.forget()  # gigabytes at the end; and a text that was read before is rounded otherwise
         ours = sender.chat.ids(lesson.text, plain=True)
         sent = handed(keys_values(sender, [ours], keys=False)[0], sender)
         theirs = receiver.chat.ids(text_of(sent), plain=True)  # a tokenizer may have changed the text

@@ -42,11 +42,11 @@ class FitOptions(Checked):
         "agents will read; if not set: the bundled encyclopedia.",
     )
     minutes: float = Field(
-        default=10.0,
+        default=5.0,
         gt=0,
         le=10_000,
         allow_inf_nan=False,
-        description="Time for the refinement on this machine; reading and the test take about ten minutes more.",
+        description="Time for the refinement on this machine; reading and the test take about a quarter of an hour more.",
     )
     steps: Count | None = Field(
         default=None, ge=1, description="Steps of the refinement instead: equal steps give equal bytes."

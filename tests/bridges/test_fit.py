@@ -200,6 +200,17 @@ def test_the_receiver_reads_what_the_sender_s_tokenizer_makes_of_a_text() -> Non
     assert len(known.features) == len(targets[0]) == len(narrow().chat.ids("the boat of mia is named zor.", plain=True))
 
 
+def test_reading_many_texts_holds_a_few_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    lessons = [Lesson(f"Room {i} belongs to {name}.") for i in range(4) for name in ("Mia", "Zor", "Ilse", "Ada")]
+    held = list[int]()
+    for together in (len(lessons), 4):
+        monkeypatch.setattr("sottovoce.bridges.pairs.TOGETHER", together)
+        sizes = list[int]()
+        read(deep(), narrow(), lessons, lambda n, sizes=sizes: sizes.append(deep().engine.statistics.cache))  # type: ignore[misc]
+        held.append(max(sizes) - min(sizes))
+    assert 0 < 2 * held[1] < held[0]
+
+
 def test_keys_are_learned_as_they_were_before_their_rotation() -> None:
     """A text behind a longer beginning: the first layer's keys, which know no other position, are the same."""
     text = deep().chat.ids("The boat of Mia is named Zor.", plain=True)
