@@ -46,7 +46,7 @@ class FitOptions(Checked):
         gt=0,
         le=10_000,
         allow_inf_nan=False,
-        description="Time for the refinement on this machine; reading and the test take about a quarter of an hour more.",
+        description="Time for the refinement on this machine; reading and the test take fifteen minutes more.",
     )
     steps: Count | None = Field(
         default=None, ge=1, description="Steps of the refinement instead: equal steps give equal bytes."

@@ -310,7 +310,8 @@ def test_a_voter_sees_the_question_its_own_answer_and_anonymous_numbers_in_an_or
     model = Voters(replies=saying(*FIVE), votes={f"agent_{i}": ["9"] for i in range(1, 6)})
     held(debating(model, agents=5, rounds=1, rule="cumulative"))
     asked = [call for call in model.calls if call.act == "vote"]
-    assert len(asked) == 10  # each once more, as there is no answer 9; one agent's second vote may come before another's first
+    assert len(asked) == 10  # each once more, as there is no answer 9
+    # One agent's second vote may come before another's first.
     first = list({call.agent: call for call in reversed(asked)}.values())
     for call in first:
         assert heard(call) == [(call.agent, 0)] and "agent" not in call.turns[-1].text
