@@ -50,7 +50,7 @@ class PromptBuilder:
         if not self.knows_a_part:
             return self.independent()
         share = self.prompts.render("shared/share", **self.slots(), documents=self.documents())
-        return (*self.system_turn(), Turn("user", blocks(self.known([]), share)))
+        return (*self.system_turn(), Turn("user", blocks(self.known([], worked=False), share)))
 
     def full_turn(
         self, form: str | None = None, demonstrations: Sequence[str] = (), discussion: Sequence[Part] = ()
@@ -61,16 +61,20 @@ class PromptBuilder:
         """
         return blocks(self.known(self.documents(), demonstrations), discussion, self.question_of(form))
 
-    def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
-        """Return the question's context: description, worked examples, documents and starting builder."""
+    def known(
+        self, documents: Sequence[str], demonstrations: Sequence[str] = (), *, worked: bool = True
+    ) -> tuple[Part, ...]:
+        """Return the question's context: description, worked examples, documents and starting builder.
+
+        Without `worked` the task's own examples are left out.
+        """
         task = self.question
-        shown = task.get("demonstrations") if "demonstrations" in self.components else None
         return self.prompts.render(
             "shared/known",
             **self.slots(),
             documents=documents,
             description=task.get("description", "") if "question_description" in self.components else "",
-            demonstrations=[*demonstrations, *(shown or [])],
+            demonstrations=[*demonstrations, *(self.worked if worked else [])],
             starting_view=task.get("starting_views", {}).get(self.agent, ""),
         )
 
@@ -94,7 +98,8 @@ class PromptBuilder:
             labels = self.question.get("choices") or [] if self.kind == "label" else []
             return " ".join([*asked, listing(own or form, labels)] if described else asked)
         if self.answers == "sentence" or self.prompts.replaces(form):  # a pack may replace the kind's own sentence
-            return words(self.prompts.render(form, steps=steps, choices=self.question.get("choices") or []))
+            choices = self.question.get("choices") or []
+            return words(self.prompts.render(form, steps=steps, examples=bool(self.worked), choices=choices))
         return words(self.prompts.render("shared/answer_line", kind=self.kind, **self.form_slots()))
 
     def form_slots(self) -> dict[str, object]:
@@ -120,6 +125,11 @@ class PromptBuilder:
     def kind(self) -> str:
         """The kind of the answer."""
         return kind_of(self.question)
+
+    @property
+    def worked(self) -> list[str]:
+        """The task's own worked examples, if they are switched on."""
+        return (self.question.get("demonstrations") or []) if "demonstrations" in self.components else []
 
     @property
     def steps(self) -> bool:

@@ -1,9 +1,8 @@
 """The texts that a bridge is fitted on, with requests about them: nothing of it is shipped or downloaded.
 
 There are three kinds. Lists of words teach rare names: the words come from the two tokenizers' vocabularies. Invented
-facts come with questions about them; their relations and wordings occur in none of the samples that agents are asked
-about (`briefing`, `facts`, `work_facts`, `leisure_facts`), so that a fit can be tested on those. Natural sentences come
-from the bundled encyclopedia, or from a file of the user's.
+facts come with questions about them; their relations and wordings occur in none of the samples of `datasets.facts`, so
+that a fit can be tested on those. Natural sentences come from the bundled encyclopedia, or from a file of the user's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Questions whose facts are dealt to different agents, generated from a seed, for real language models.
 
-`facts`, `work_facts` and `leisure_facts`: a question needs two facts, each dealt to another agent. One sample: "On
-which river does the town where Mira Dolan was born lie?", target "Orn", from "Mira Dolan was born in Kestrel Bay." and
-"Kestrel Bay lies on the river Orn.".
+`facts`, `work_facts`, `leisure_facts` and `home_facts`: a question needs two facts, each dealt to another agent. One
+sample: "On which river does the town where Mira Dolan was born lie?", target "Orn", from "Mira Dolan was born in
+Kestrel Bay." and "Kestrel Bay lies on the river Orn.".
 
 `briefing`: a question about one of several facts, which only the agents that do not answer know. One sample with four
 facts: "What does Mira Dolan work as?", target "baker", from "Mira Dolan works as a baker. Mira Dolan keeps 47 hens.
@@ -108,8 +108,36 @@ ABOUT_LEISURE = (
         ("Marble Hall", "Cedar Chapel", "Linden Hall", "Rose Chapel", "Granite Hall", "Bell Chapel"),
     ),
 )
-PAIRS = {"facts": ABOUT_PEOPLE, "work_facts": ABOUT_WORK, "leisure_facts": ABOUT_LEISURE}
-"""The relations of each sample."""
+ABOUT_HOMES = (
+    Pair(
+        "{person} is the tenant of {middle}.",
+        "On the roof of {middle} stands a {end}.",
+        "What stands on the roof of the house of which {person} is the tenant?",
+        ("Elm House", "Rook House", "Mill House", "Gull House", "Stone House", "Pond House"),
+        ("windmill", "flagpole", "weathercock", "statue", "telescope", "dovecote"),
+    ),
+    Pair(
+        "{middle} coaches {person} in tennis.",
+        "Breakfast for {middle} is {end}.",
+        "What is breakfast for the tennis coach of {person}?",
+        ("Anna Frey", "Ruth Calder", "Nora Penn", "Greta Voss", "Ada Lorne", "Vera Tully"),
+        ("porridge", "toast", "yogurt", "pancakes", "muesli", "omelette"),
+    ),
+    Pair(
+        "The ferry that {person} steers is the {middle}.",
+        "The {middle} carries {end}.",
+        "What is carried by the ferry that {person} steers?",
+        ("Sea Otter", "Grey Gull", "Morning Star", "Blue Heron", "North Wind", "Silver Fin"),
+        ("timber", "salt", "wool", "copper", "oranges", "paper"),
+    ),
+)
+PAIRS = {
+    "facts": ABOUT_PEOPLE,
+    "work_facts": ABOUT_WORK,
+    "leisure_facts": ABOUT_LEISURE,
+    "home_facts": ABOUT_HOMES,
+}
+"""The relations of each sample. No prompt was chosen on those of `home_facts`."""
 
 
 def two_facts(

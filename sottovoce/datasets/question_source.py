@@ -69,9 +69,9 @@ class QuestionOptions(Checked):
     demonstrations: list[str] = Field(default=[], alias="task_demonstration", json_schema_extra=FILES_ONLY)
     sample: str | None = _option(
         "A generated question instead: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, its files), "
-        "chain2 to chain6 (2 to 6 operations), split, facts, work_facts or leisure_facts (private documents), briefing "
-        "or briefing_1 to briefing_16 (one of 4, or of 1 to 16 facts), world (an encyclopedia), world/bridge, "
-        "world/comparison, world/strategy, world/claim or world/fact; "
+        "chain2 to chain6 (2 to 6 operations), split, facts, work_facts, leisure_facts or home_facts (private "
+        "documents), briefing or briefing_1 to briefing_16 (one of 4, or of 1 to 16 facts), world (an encyclopedia), "
+        "world/bridge, world/comparison, world/strategy, world/claim or world/fact; "
         f"{PLAYED}. A seed may follow: split/3."
     )
     games: list[Path] = Field(
@@ -161,7 +161,11 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
         source = Origin(f"stored game{'s' * (len(questions) > 1)}")
     else:
         (name, seed), n = read_name(options.sample or record_of(settings).sample, settings), options.limit or 1
-        questions, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
+        shown = {"demonstrations": options.demonstrations} if options.demonstrations else {}
+        questions = [cast(Question, {**question, **shown}) for question in samples(name, n, settings, seed)]
+        source = Origin(
+            origin(name, n, seed) + (f", with {len(options.demonstrations)} worked examples" if shown else "")
+        )
     for question in questions:
         check(question, settings)
     return questions, source
@@ -208,9 +212,9 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
     if options.question is not None and (record := record_of(settings)).games:
         own = command(record.command, "--sample", record.sample)
         raise UsageError(f"a question was given, but {record.command} plays games of its own; type {own}")
-    # Fields of a question come with one; fields of the task may also apply to all rows of a file.
+    # Fields of a question come with one; fields of the task may also apply to all rows of a file, examples to a sample.
     if options.question is None:
-        passed = CHOOSING | (COMMON if options.questions else set())
+        passed = CHOOSING | (COMMON if options.questions else {"demonstrations"} if options.sample else set())
         for name in sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True)):
             belongs = "one question; with --questions it is a column"
             belongs = belongs if options.questions else "a question, but no question was given; give one, or drop it"

@@ -100,6 +100,14 @@ def test_facts_come_to_an_end_and_their_decoys_do_not() -> None:
     ]
 
 
+def test_samples_show_the_worked_examples_of_an_experiment() -> None:
+    given = options(sample="work_facts", limit=2, task_demonstration=["One.", "Two."])
+    asked, origin = questions_of(given, Debate())
+    assert [each["demonstrations"] for each in asked] == [["One.", "Two."]] * 2
+    assert origin.words == "2 samples work_facts/0 made from a seed, with 2 worked examples"
+    assert [{**each, "demonstrations": ["One.", "Two."]} for each in samples("work_facts", 2, Debate(), 0)] == asked
+
+
 @pytest.mark.parametrize(
     ("limit", "words"), [(None, "held-out sample arithmetic/0"), (2, "2 held-out samples arithmetic/0")]
 )

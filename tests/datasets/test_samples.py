@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from sottovoce.datasets.arithmetic import MADE, Expression, made_arithmetic, split_knowledge
-from sottovoce.datasets.facts import two_facts
+from sottovoce.datasets.facts import PAIRS, two_facts
 from sottovoce.datasets.samples import MAX_SAMPLES, PASSAGES, about_the_world, passages, samples
 from sottovoce.environments.encyclopedia import LABELS, Asked, Type, encyclopedia, questions
 from sottovoce.graphs.debate import Debate
@@ -82,7 +82,7 @@ def _by_hand(expression: str) -> int:
 MANY = 288
 
 
-@pytest.mark.parametrize("name", ["facts", "work_facts", "leisure_facts"])
+@pytest.mark.parametrize("name", PAIRS)
 def test_one_agent_knows_the_person_and_the_other_the_answer(name: str) -> None:
     for each in two_facts(MANY, name=name):
         (first,), (second,) = sorted(each["documents"].values(), key=lambda facts: each["target"] in facts[0])  # type: ignore[union-attr]  # by agent

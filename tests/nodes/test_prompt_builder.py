@@ -101,6 +101,17 @@ def test_after_sharing_facts_an_agent_reads_the_others_messages_and_its_own_fact
     assert later.text.endswith(f"{listed}\n\n{ASKED}\n{FORM}")
 
 
+def test_worked_examples_stand_before_the_question_and_give_a_text_answer_its_form() -> None:
+    shown: Question = {**PART, "kind": "text", "demonstrations": ["Facts: ... Answer: a van"]}
+    (first,) = view(shown).first_turns()
+    (later,) = view(shown).history([message("agent_1")], [[message("agent_2")]])
+    assert "a van" not in first.text  # it repeats facts, and answers nothing
+    assert later.text.startswith("An example:\n<example>\nFacts: ... Answer: a van\n</example>\n\nFacts:\n")
+    assert later.text.endswith("Answer in a few words.")
+    off = replace(view(shown), components=frozenset({"chain_of_thought", "answer_description"}))
+    assert off.independent()[0].text.endswith("Answer in one sentence.") and "a van" not in off.independent()[0].text
+
+
 def test_an_agent_is_asked_to_check_its_last_message_and_to_keep_what_is_sound() -> None:
     for turns in (
         view().history([message("agent_1")], [[message("agent_2")]]),
@@ -126,7 +137,7 @@ def test_the_bundled_model_keeps_the_prompts_that_it_was_trained_on() -> None:
 def test_the_form_of_the_answer_and_the_choices_are_asked_for_at_the_end(kind: str) -> None:
     choices = ["17", "18"]
     question: Question = {**QUESTION, "kind": kind, "choices": choices}
-    (form,) = Prompts().render(f"answers/{kind}", steps=True, choices=choices)
+    (form,) = Prompts().render(f"answers/{kind}", steps=True, examples=False, choices=choices)
     lettered = ["(A) 17", "(B) 18"] if kind == "option" else []
 
     for turns in (view(question).independent(), view(question).fresh(message("agent_1"), [message("agent_2")])):

@@ -21,7 +21,7 @@ def test_a_request_or_a_placeholder_that_is_said_again_is_no_answer() -> None:
     for kind in KINDS.names():
         question: Question = {"question": "?", "kind": kind}
         for steps in (True, False):
-            (form,) = Prompts().render(f"answers/{kind}", steps=steps, choices=[])
+            (form,) = Prompts().render(f"answers/{kind}", steps=steps, examples=False, choices=[])
             assert isinstance(form, str)
             assert read_reply(form, question) is read_reply(f"I have 3 facts.\n{form}", question) is None
         assert read_reply(f"Answer: [{placeholder(question)}]", question) in (None, placeholder(question))
