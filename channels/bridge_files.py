@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 
@@ -26,7 +26,11 @@ from sottovoce.core.errors import UsageError, first_line
 from sottovoce.core.files import bytes_of, opened, text_of, write
 from sottovoce.core.text import one_line
 from sottovoce.core.validation import first_wrong, shown
-from sottovoce.models import LoadedModel
+
+if TYPE_CHECKING:  # lists of bridges need no torch, which takes seconds
+    import torch
+
+    from sottovoce.models import LoadedModel
 
 FORMAT = 2
 PIECES = 4  # tokens of the receiver within one of the sender that are told apart
