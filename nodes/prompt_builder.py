@@ -50,7 +50,7 @@ class PromptBuilder:
         if not self.knows_a_part:
             return self.independent()
         share = self.prompts.render("shared/share", **self.slots(), documents=self.documents())
-        return (*self.system_turn(), Turn("user", blocks(self.known([], worked=False), share)))
+        return (*self.system_turn(), Turn("user", blocks(self.known([]), share)))
 
     def full_turn(
         self, form: str | None = None, demonstrations: Sequence[str] = (), discussion: Sequence[Part] = ()
@@ -61,20 +61,15 @@ class PromptBuilder:
         """
         return blocks(self.known(self.documents(), demonstrations), discussion, self.question_of(form))
 
-    def known(
-        self, documents: Sequence[str], demonstrations: Sequence[str] = (), *, worked: bool = True
-    ) -> tuple[Part, ...]:
-        """Return the question's context: description, worked examples, documents and starting builder.
-
-        Without `worked` the task's own examples are left out.
-        """
+    def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
+        """Return the question's context: description, worked examples, documents and starting view."""
         task = self.question
         return self.prompts.render(
             "shared/known",
             **self.slots(),
             documents=documents,
             description=task.get("description", "") if "question_description" in self.components else "",
-            demonstrations=[*demonstrations, *(self.worked if worked else [])],
+            demonstrations=[*demonstrations, *self.worked_examples],
             starting_view=task.get("starting_views", {}).get(self.agent, ""),
         )
 
@@ -99,7 +94,7 @@ class PromptBuilder:
             return " ".join([*asked, listing(own or form, labels)] if described else asked)
         if self.answers == "sentence" or self.prompts.replaces(form):  # a pack may replace the kind's own sentence
             choices = self.question.get("choices") or []
-            return words(self.prompts.render(form, steps=steps, examples=bool(self.worked), choices=choices))
+            return words(self.prompts.render(form, steps=steps, examples=bool(self.worked_examples), choices=choices))
         return words(self.prompts.render("shared/answer_line", kind=self.kind, **self.form_slots()))
 
     def form_slots(self) -> dict[str, object]:
@@ -127,7 +122,7 @@ class PromptBuilder:
         return kind_of(self.question)
 
     @property
-    def worked(self) -> list[str]:
+    def worked_examples(self) -> list[str]:
         """The task's own worked examples, if they are switched on."""
         return (self.question.get("demonstrations") or []) if "demonstrations" in self.components else []
 

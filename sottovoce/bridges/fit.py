@@ -29,7 +29,7 @@ from sottovoce.models import LoadedModel
 TOKENS = 48_000  # positions of the sender that are read, about
 WIDTH = 65  # of these in a text, about
 RIDGE = 0.03  # share of a feature's variance
-TOGETHER = 20  # texts whose rows are multiplied at once
+TEXTS_IN_PRODUCT = 20  # whose rows are multiplied at once
 STATE = "state.safetensors"
 TRIED = 3  # steps whose time is measured; they do not depend on how many follow
 Report = Callable[[str, float], object]
@@ -112,8 +112,8 @@ def ridge(features: Sequence[torch.Tensor], targets: Sequence[torch.Tensor], bia
     """
     mean, scale = mean_and_deviation(features)
     gram, weight = torch.zeros(len(mean), len(mean)), torch.zeros(len(mean), len(bias))
-    for start in range(0, len(features), TOGETHER):  # never all rows at once: they are gigabytes
-        part = slice(start, start + TOGETHER)
+    for start in range(0, len(features), TEXTS_IN_PRODUCT):  # never all rows at once: they are gigabytes
+        part = slice(start, start + TEXTS_IN_PRODUCT)
         rows = standardized(torch.cat([*features[part]]), mean, scale)
         gram.addmm_(rows.T, rows)
         weight.addmm_(rows.T, torch.cat([*targets[part]]) - bias)

@@ -17,7 +17,7 @@ from sottovoce.channels.message import Turn
 from sottovoce.core.errors import UsageError
 from sottovoce.models import Ids, KeysValues, LoadedModel, Record, Request, Stop
 
-TOGETHER = 100  # texts after which the engines forget what they have read
+TEXTS_IN_CACHE = 100  # the engines then forget them
 HOLE: Any = object()  # Any: not a message
 """Stands for a user's text in a chat."""
 
@@ -70,9 +70,9 @@ def read(
     """Return the lessons with their features, and for each the receiver's numbers (m, O) at its tokens."""
     known, targets, n = list[Read](), list[torch.Tensor](), 0
     for i, lesson in enumerate(lessons):
-        if i % TOGETHER == 0:
+        if i % TEXTS_IN_CACHE == 0:
             for loaded in (sender, receiver):
-                loaded.engine.forget()  # gigabytes at the end; and a text that was read before is rounded otherwise
+                loaded.engine.forget()  # gigabytes at the end; and what was read before a fit would round it
         ours = sender.chat.ids(lesson.text, plain=True)
         sent = handed(keys_values(sender, [ours], keys=False)[0], sender)
         theirs = receiver.chat.ids(text_of(sent), plain=True)  # a tokenizer may have changed the text

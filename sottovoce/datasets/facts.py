@@ -110,11 +110,11 @@ ABOUT_LEISURE = (
 )
 ABOUT_HOMES = (
     Pair(
-        "{person} is the tenant of {middle}.",
-        "On the roof of {middle} stands a {end}.",
-        "What stands on the roof of the house of which {person} is the tenant?",
-        ("Elm House", "Rook House", "Mill House", "Gull House", "Stone House", "Pond House"),
-        ("windmill", "flagpole", "weathercock", "statue", "telescope", "dovecote"),
+        "{person} plays chess in {middle}.",
+        "Everybody in {middle} has a {end} tie.",
+        "Which colour has the tie of the group in which {person} plays chess?",
+        ("Rook Circle", "Knight Lodge", "Castle Union", "Queen Society", "Pawn Corner", "Bishop Hall"),
+        ("red", "green", "blue", "white", "black", "yellow"),
     ),
     Pair(
         "{middle} coaches {person} in tennis.",

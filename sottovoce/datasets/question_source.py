@@ -19,6 +19,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 from sottovoce.core.any_types import JSON, JSONValue, Untyped
 from sottovoce.core.bounds import Count
 from sottovoce.core.errors import UsageError, command, nearest
+from sottovoce.core.text import counted
 from sottovoce.core.validation import Checked
 from sottovoce.datasets.fields import columns_of
 from sottovoce.datasets.samples import origin, read_name, samples, stored_game
@@ -161,11 +162,10 @@ def _questions(options: QuestionOptions, settings: Settings) -> tuple[list[Quest
         source = Origin(f"stored game{'s' * (len(questions) > 1)}")
     else:
         (name, seed), n = read_name(options.sample or record_of(settings).sample, settings), options.limit or 1
-        shown = {"demonstrations": options.demonstrations} if options.demonstrations else {}
-        questions = [cast(Question, {**question, **shown}) for question in samples(name, n, settings, seed)]
-        source = Origin(
-            origin(name, n, seed) + (f", with {len(options.demonstrations)} worked examples" if shown else "")
-        )
+        questions, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
+        if examples := options.demonstrations:
+            questions = [{**question, "demonstrations": examples} for question in questions]
+            source = Origin(f"{source.words}, with {counted(len(examples), 'worked example')}")
     for question in questions:
         check(question, settings)
     return questions, source

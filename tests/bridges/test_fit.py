@@ -200,15 +200,15 @@ def test_the_receiver_reads_what_the_sender_s_tokenizer_makes_of_a_text() -> Non
     assert len(known.features) == len(targets[0]) == len(narrow().chat.ids("the boat of mia is named zor.", plain=True))
 
 
-def test_reading_many_texts_holds_a_few_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_many_texts_fills_no_cache_with_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     lessons = [Lesson(f"Room {i} belongs to {name}.") for i in range(4) for name in ("Mia", "Zor", "Ilse", "Ada")]
-    held = list[int]()
+    grown = list[int]()
     for together in (len(lessons), 4):
-        monkeypatch.setattr("sottovoce.bridges.pairs.TOGETHER", together)
+        monkeypatch.setattr("sottovoce.bridges.pairs.TEXTS_IN_CACHE", together)
         sizes = list[int]()
         read(deep(), narrow(), lessons, lambda n, sizes=sizes: sizes.append(deep().engine.statistics.cache))  # type: ignore[misc]
-        held.append(max(sizes) - min(sizes))
-    assert 0 < 2 * held[1] < held[0]
+        grown.append(max(sizes) - min(sizes))
+    assert 0 < 2 * grown[1] < grown[0]
 
 
 def test_keys_are_learned_as_they_were_before_their_rotation() -> None:

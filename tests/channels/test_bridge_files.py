@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -34,6 +36,11 @@ def test_a_bridge_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert replace(bridge.label, digest="") == label
     assert bridge.label.nbytes == sum(tensor.nbytes for tensor in tensors.values())
     assert all(torch.equal(bridge.tensors[name], tensor) for name, tensor in tensors.items())
+
+
+def test_labels_of_bridges_load_no_torch() -> None:
+    code = "import sys, sottovoce.channels.bridge_files; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_discussions_at_the_same_time_share_one_copy(copy: Path) -> None:
