@@ -45,12 +45,13 @@ class PromptBuilder:
         """Return the first prompt of several rounds: the question, or the request to share a part of the facts.
 
         A model that answers from a part of the facts invents the rest, and hearers cannot recognize the inventions. The
-        request does not show the question, because small models would answer it instead.
+        request shows neither the question, which small models would answer instead, nor the worked examples, which they
+        would repeat.
         """
         if not self.knows_a_part:
             return self.independent()
         share = self.prompts.render("shared/share", **self.slots(), documents=self.documents())
-        return (*self.system_turn(), Turn("user", blocks(self.known([]), share)))
+        return (*self.system_turn(), Turn("user", blocks(self.known([], with_examples=False), share)))
 
     def full_turn(
         self, form: str | None = None, demonstrations: Sequence[str] = (), discussion: Sequence[Part] = ()
@@ -61,7 +62,9 @@ class PromptBuilder:
         """
         return blocks(self.known(self.documents(), demonstrations), discussion, self.question_of(form))
 
-    def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
+    def known(
+        self, documents: Sequence[str], demonstrations: Sequence[str] = (), *, with_examples: bool = True
+    ) -> tuple[Part, ...]:
         """Return the question's context: description, worked examples, documents and starting view."""
         task = self.question
         return self.prompts.render(
@@ -69,7 +72,7 @@ class PromptBuilder:
             **self.slots(),
             documents=documents,
             description=task.get("description", "") if "question_description" in self.components else "",
-            demonstrations=[*demonstrations, *self.worked_examples],
+            demonstrations=[*demonstrations, *(self.worked_examples if with_examples else [])],
             starting_view=task.get("starting_views", {}).get(self.agent, ""),
         )
 
@@ -151,12 +154,13 @@ class PromptBuilder:
                 turns = [*self.after_sharing(heard, latest=last)]
                 continue
             turns.append(own_turn(said, latest=last))
+            before = () if r else self.examples_after_sharing()
             if not heard:  # a debate of one checks itself (Du et al.)
-                turns.append(self.user("debate/verify"))
+                turns.append(self.user("debate/verify", before=before))
                 continue
             restated = order if last else None
             slots = self._blocks(heard, said if restated else None, restated, latest=last)
-            turns.append(self.user("debate/revise", remark=remarks.get(r, ()), **slots))
+            turns.append(self.user("debate/revise", before=before, remark=remarks.get(r, ()), **slots))
         return tuple(turns)
 
     def lists_facts(self, order: Order | None) -> bool:
@@ -172,13 +176,21 @@ class PromptBuilder:
         facts = self.prompts.render("debate/revise_shared", others=heard, documents=self.documents())
         return (*self.system_turn(), Turn("user", blocks(self.known([]), facts, self.question_of())))
 
+    def examples_after_sharing(self) -> tuple[Part, ...]:
+        """Return the worked examples for a chat that began with a request to share facts, which shows none."""
+        shown = self.worked_examples if self.knows_a_part else []
+        none: dict[str, Any] = {"documents": [], "description": "", "starting_view": ""}  # Any: what a slot takes
+        return self.prompts.render("shared/known", **self.slots(), **none, demonstrations=shown)
+
     def history_of_summaries(self, own: Sequence[Message], summaries: Sequence[Message]) -> tuple[Turn, ...]:
         """Return the chat so far, with one summary in place of each round's answers."""
         turns = [*self.first_turns()]
         for r, (said, summary) in enumerate(zip(own, summaries, strict=True)):
             last = r == len(own) - 1
             turns.append(own_turn(said, latest=last))
-            turns.append(self.user("debate/revise_from_summary", summary=MessageRef(summary, latest=last)))
+            before = () if r else self.examples_after_sharing()
+            shown = MessageRef(summary, latest=last)
+            turns.append(self.user("debate/revise_from_summary", before=before, summary=shown))
         return tuple(turns)
 
     def fresh(
@@ -202,10 +214,18 @@ class PromptBuilder:
             "own_first": order == "own_first",
         }
 
-    def user(self, prompt: str, form: str | None = None, *, remark: Sequence[Part] = (), **slots: object) -> Turn:
+    def user(
+        self,
+        prompt: str,
+        form: str | None = None,
+        *,
+        before: Sequence[Part] = (),
+        remark: Sequence[Part] = (),
+        **slots: object,
+    ) -> Turn:
         """Return a later turn of a chat: a prompt, then the question again and the request for the answer's form."""
         asked = self.question_of(form, again=True)
-        return Turn("user", blocks(self.prompts.render(prompt, **slots), remark, asked))
+        return Turn("user", blocks(before, self.prompts.render(prompt, **slots), remark, asked))
 
     def slots(self) -> dict[str, object]:
         """Return the question as this agent reads it, and the choices with letters."""

@@ -103,7 +103,9 @@ def test_after_sharing_facts_an_agent_reads_the_others_messages_and_its_own_fact
 
 def test_worked_examples_stand_before_the_question_and_give_a_text_answer_its_form() -> None:
     shown: Question = {**PART, "kind": "text", "demonstrations": ["Facts: ... Answer: a van"]}
+    (first,) = view(shown).first_turns()
     (later,) = view(shown).history([message("agent_1")], [[message("agent_2")]])
+    assert "a van" not in first.text  # seen: a small model went on with them instead of sharing its facts
     assert later.text.startswith("An example:\n<example>\nFacts: ... Answer: a van\n</example>\n\nFacts:\n")
     assert later.text.endswith("Answer in a few words.")
     chats = [
@@ -111,7 +113,9 @@ def test_worked_examples_stand_before_the_question_and_give_a_text_answer_its_fo
         view(shown).history_of_summaries([message("agent_1")], [message("secretary")]),
         view(shown).fresh(message("agent_1"), [message("agent_2")]),
     ]
-    assert all("a van" in turns[0].text and turns[-1].text.endswith("Answer in a few words.") for turns in chats)
+    for turns in chats:
+        assert [turn.text.count("a van") for turn in turns] == [0] * (len(turns) - 1) + [1]
+        assert turns[-1].text.endswith("Answer in a few words.")
     off = replace(view(shown), components=frozenset({"chain_of_thought", "answer_description"}))
     assert off.independent()[0].text.endswith("Answer in one sentence.") and "a van" not in off.independent()[0].text
 
