@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+import sottovoce.experiments
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.cli.experiment import findings_of
@@ -73,6 +74,13 @@ def with_points(**more: Any) -> dict[str, Any]:
 
 
 # The file
+
+
+def test_samples_show_the_worked_examples_that_their_point_names() -> None:
+    experiment = read_experiment(Path(sottovoce.experiments.__file__).parent / "two_facts.yaml", limit=3)
+    plain, worked = (prepare(experiment, f"nl.{point}").questions for point in ("home", "home-worked"))
+    assert len(plain) == 3 and not any("demonstrations" in each for each in plain)
+    assert [len(each["demonstrations"]) for each in worked] == [4, 4, 4]
 
 
 def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> None:
