@@ -187,7 +187,7 @@ def new_manifest(
         monitors = digest([monitor_of(name).model_dump(mode="json") for name in settings.watch])
     bridges = ""
     if settings.bridge:
-        from sottovoce.channels.bridge_files import read_label
+        from sottovoce.channels.bridge_files import read_label  # late: few runs have bridges
 
         bridges = digest([read_label(folder).digest for folder in settings.bridge])
     own = {name: pack for name, model in chat_models.items() if (pack := getattr(model, "pack", None))}
