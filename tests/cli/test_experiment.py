@@ -127,7 +127,7 @@ def test_the_list_has_our_experiments_and_the_papers_tables_and_describes_one(ca
     lines = call("experiment", "list").out
 
     assert (
-        "| `two_facts` |  | 12 | 9 |" in lines
+        "| `two_facts` |  | 28 | 9 |" in lines
         and "| `sde_table2` | SDE (arXiv 2506.19209), Table 2 | 4 | 12 |" in lines
     )
     described = call("experiment", "list", "sde_table2").out

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from sottovoce.experiments.files import read_experiment
 from sottovoce.experiments.rows import prepare
@@ -16,7 +17,7 @@ from tests.tables import some
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 FILES = sorted(FOLDER.glob("*.yaml"))
-LONG = ("channel_briefing", "channel_arithmetic", "channel_split", "channel_choices", "card_arithmetic", "compression")
+LONG = ("channel_briefing", "channel_arithmetic", "channel_split", "card_arithmetic", "compression")
 """Files with so many rows that they are read in the slow tests."""
 SHORT = [path for path in FILES if path.stem not in LONG]
 ROWS = {
@@ -64,11 +65,13 @@ def test_the_bundled_model_needs_the_other_agents_message_for_split_knowledge(tm
     assert scores == {"nl-greedy": [1.0], "own": [0.0], "withheld": [0.0]}
 
 
-def test_the_bundled_model_is_asked_at_the_point_of_split_knowledge_alone(tmp_path: Path) -> None:
-    experiment = read_experiment(FOLDER / "channel_debates.yaml", limit=1)
-    runs, _ = run_experiment(experiment, RowRunner(tmp_path), names=["empty.split", "nl.split", "kv.split"])
-    empty, words, cache = carried(experiment, runs, comparison_of(runs, experiment.baselines).runs)
-    assert [*runs] == ["empty.split", "nl.split", "kv.split"]
+def test_keys_and_values_of_split_knowledge_take_over_a_hundred_times_the_bytes_of_words(tmp_path: Path) -> None:
+    content = yaml.safe_load((FOLDER / "channel_split.yaml").read_text(encoding="utf-8"))
+    content |= {"points": {"split": {"questions": content.pop("questions")}}, "floor": "empty"}  # as only points have
+    (tmp_path / "split.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    experiment = read_experiment(tmp_path / "split.yaml", limit=1)
+    runs, _ = run_experiment(experiment, RowRunner(tmp_path / "runs"), names=["nl.split", "kv.split", "empty.split"])
+    words, cache, empty = carried(experiment, runs, comparison_of(runs, experiment.baselines).runs)
     assert (empty.message_bytes, empty.per_kilobyte) == (None, None)
     assert words.right and empty.right and words.right.value > empty.right.value
     assert words.message_bytes and cache.message_bytes and cache.message_bytes > 100 * words.message_bytes
