@@ -304,7 +304,7 @@ def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
         decision = majority(votes, state)
         why = f"{how}; the summarizer's answer could not be read: {decision['why']}"
         return {**decision, "why": why, "agreed": agrees}
-    shown: list[Vote] = [{**vote, "counts": False} for vote in votes]
+    shown: list[Vote] = [{**vote, "counts": False} for vote in votes if vote["answer"] is not None]  # none was asked
     return {**decided(SUMMARIZER, how, [], shown, state, (answer,)), "by": SUMMARIZER, "agreed": agrees}
 
 

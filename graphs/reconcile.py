@@ -317,7 +317,7 @@ SCHEME = Scheme(
     ReConcile,
     create_reconcile,
     manner=manner,
-    shows="the weights of votes turn a wrong majority",
+    shows="agents read each other's reasons and change their votes, and a wrong majority turns",
     first={"sample": "arithmetic/75"},
 )
 make_graph = SCHEME.make_graph

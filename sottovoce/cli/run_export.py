@@ -50,7 +50,7 @@ def exported(run: Run, form: str) -> str:
             return inspect_log(run)
         case "trec" | "qrels":
             return _trec(run, form)
-    return run.results().to_csv()
+    return run.results().to_csv(run.names)
 
 
 def _trec(run: Run, form: str) -> str:

@@ -142,7 +142,8 @@ def print_many(console: Console, run: Run, output: Output) -> None:
         console.print(line, soft_wrap=True)
     if run.folder and run.records and not output.quiet:
         name, (question, _) = run_name(run.folder), next(iter(run.records))
-        one = command("runs", "show", name, "--question", question)
+        row = run.names[question].partition(":")[0] if question in run.names else question
+        one = command("runs", "show", name, "--question", row)
         console.print(f"show one of them: {one}", style="dim", soft_wrap=True, markup=False)
 
 

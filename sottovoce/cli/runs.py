@@ -203,15 +203,16 @@ def show(options: ShowOptions) -> None:
 
     run = load(options.name)
     store = run.store()  # messages find their payloads while it is open
-    rows = {name.partition(":")[0]: question for question, name in run.names.items()}  # "row 3"
+    rows = {short: question for question, name in run.names.items() for short in (name, name.partition(":")[0])}
     for at, kind, wanted in (
-        (0, "question", rows.get(options.question or "", options.question)),
+        (0, "question", rows.get(options.question or "", options.question)),  # "row 3"
         (1, "seed", options.seed),
     ):
         if wanted is not None:
             records = {key: record for key, record in run.records.items() if key[at] == wanted}
             if not records:
-                raise UsageError(nearest(kind, wanted, sorted({str(key[at]) for key in run.records})))
+                known = {str(key[at]) for key in run.records}
+                raise UsageError(nearest(kind, wanted, {run.names.get(each, each) for each in known}))
             run.records = records
     if options.seed is not None:  # the questions are counted by the seeds
         run.manifest = run.manifest.model_copy(update={"seeds": [options.seed]})

@@ -148,9 +148,10 @@ def _against(
         return None
     figure, axes = drawing()
     for run, share in scored.items():
-        axes.errorbar([costs[run]], [share.value], _reach([share]), capsize=3, label=_label(run), **of[run])
+        look = {**of[run], "zorder": 4}  # above the boxes of names
+        axes.errorbar([costs[run]], [share.value], _reach([share]), capsize=3, label=_label(run), **look)
     _cost_axis(axes, above, zero=len(above) < len(scored))
-    axes.set_xlabel(f"{quantity}, per discussion")
+    axes.set_xlabel(f"{quantity}, per discussion (logarithmic)")
     _by_accuracy(figure, axes, {run: (costs[run], share.value) for run, share in scored.items()}, of)
     axis = f"{quantity} per discussion, on a logarithmic axis"
     return figure, f"Cost against accuracy: {axis}, failures as wrong, with 95 % intervals."

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from statistics import fmean
+from types import MappingProxyType
 from typing import Literal, cast
 
 from pydantic import BaseModel, Field, field_serializer
@@ -360,11 +361,16 @@ class Results(list[Result]):
             means.append(f"{one_line(name)} {mean}")
         return ", ".join(means)
 
-    def to_csv(self) -> str:
-        """Return a row for each result; each measure has its own column after the others."""
-        columns = dict.fromkeys([*Result("").to_dict(), *self.measures])
+    def to_csv(self, names: Mapping[str, str] = MappingProxyType({})) -> str:
+        """Return a row for each result; each measure has its own column after the others.
+
+        `names` are those of questions whose ids are digests: their rows and beginnings, in the column `asked`.
+        """
+        columns = dict.fromkeys(["question", *(["asked"] if names else []), *Result("").to_dict(), *self.measures])
         shown = [name for name in columns if name not in ("measures", "documents")]
-        return csv_of(shown, ({**result.to_dict(), **result.measures} for result in self))
+        asked = ({"asked": names.get(result.question, "")} for result in self)
+        rows = zip(self, asked, strict=True)
+        return csv_of(shown, ({**result.to_dict(), **name, **result.measures} for result, name in rows))
 
 
 def csv_of(columns: Iterable[str], rows: Iterable[Mapping[str, object]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -172,8 +173,17 @@ def test_questions_under_columns_of_their_own_are_asked_and_without_targets_that
     assert "no question" not in scored.err and "0.0% right of 2" in scored.err
     assert typed.err.startswith(unscored) and '"1 + 1?"' not in typed.err
     assert "row 2: 2 + 3?" in call("runs", "show", tmp_path / "scored" / "alone").out
-    one = call("runs", "show", tmp_path / "scored" / "alone", "--question", "row 2").out
-    assert "2 + 3?" in one and "1 + 1?" not in one
+    for name in ("row 2", "row 2: 2 + 3?"):
+        one = call("runs", "show", tmp_path / "scored" / "alone", "--question", name).out
+        assert "2 + 3?" in one and "1 + 1?" not in one
+    unknown = call("runs", "show", tmp_path / "scored" / "alone", "--question", "row 3").err
+    assert unknown.endswith("choose from: row 1: 1 + 1?, row 2: 2 + 3?\n") or "Choose from: row 1: 1 + 1?" in unknown
+    call("runs", "export", tmp_path / "scored" / "alone", tmp_path / "table.csv")
+    assert [each["asked"] for each in csv.DictReader((tmp_path / "table.csv").read_text().splitlines())] == [
+        "row 1: 1 + 1?",
+        "row 2: 2 + 3?",
+    ]
+    assert "--question 'row 1'" in call(*own, "--column", "question=prompt").out
 
 
 def test_real_questions_of_a_papers_table_on_a_model_of_ones_own_stand_beside_its_figures(

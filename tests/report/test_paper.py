@@ -81,14 +81,15 @@ def test_what_markdown_and_latex_would_take_for_their_own_is_escaped() -> None:
     assert bars == [3] * 4
 
 
-@pytest.mark.skipif(
-    shutil.which("pdflatex") is None, reason="needs pdflatex: apt-get install texlive-latex-recommended"
-)
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex: apt-get install texlive-latex-base")
 @pytest.mark.parametrize("columns", ["", WITH_FAILURES])
 def test_tables_of_any_columns_fit_a_column_of_a_paper(columns: str, tmp_path: Path) -> None:
     tex = FORMS[".tex"](Findings([WIDE, PAIRS, "- a verdict"], columns=columns.split(" | ") if columns else ()))
+    rules = r"\IfFileExists{booktabs.sty}{\usepackage{booktabs}}{" + "".join(
+        rf"\let\{name}rule\hline" for name in ("top", "mid", "bottom")
+    )
     page = (
-        rf"\documentclass[twocolumn]{{article}}\usepackage{{booktabs,graphicx}}\begin{{document}}{tex}\end{{document}}"
+        rf"\documentclass[twocolumn]{{article}}\usepackage{{graphicx}}{rules}}}\begin{{document}}{tex}\end{{document}}"
     )
     (tmp_path / "paper.tex").write_text(page)
 

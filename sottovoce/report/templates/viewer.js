@@ -211,7 +211,7 @@ function sameAs(d, i) {
       if (item.k !== "said" || item.mark || item.text.length < WORTH) return;
       const panel = JSON.stringify([item.text, item.begun, item.public, item.thoughts]);
       const before = own.get(item.who), first = section.get(panel);
-      if (before?.panel === panel) found.set(at, before.at); else if (first !== undefined) found.set(at, first);
+      if (before?.panel === panel) found.set(at, found.get(before.at) ?? before.at); else if (first !== undefined) found.set(at, first);
       own.set(item.who, { panel, at });
       if (first === undefined) section.set(panel, at);
     });
