@@ -113,7 +113,7 @@ class Debate(Controlled, Voting):
         default=None,
         description="Decision rule: majority, lowest_temperature (the answer of that agent), average (no answer; the "
         "share of right ones is the score), votes at the end (plurality, approval, ranked, cumulative) or judge. "
-        "If not set: the protocol's.",
+        "If not set: the first agent's answer in a star, else the protocol's rule.",
     )
     last_round: Literal["all", "deciding"] = Field(
         default="all",
@@ -181,8 +181,8 @@ class Debate(Controlled, Voting):
         chosen = self.hears != "all" or self.retain != "all" or self.shows("certainty") or self.shows("majority")
         if self.summarise != "none" and (self.shape == "fresh" or self.order is not None or chosen):
             raise UsageError(
-                "summaries replace the others' answers in a chat; use `summarise=` with `shape='history'` and without "
-                "`order=`, `hears=`, `retain=`, `show_certainty=` and `show_majority=`"
+                "summaries replace the others' answers in a chat; use `summarise=` with `shape='history'`, without "
+                "`order=`, `hears=` and `retain=`, and with `show_certainty=False` and `show_majority=False`"
             )
         if self.retain != "all" and self.agents < 3:
             raise UsageError(
@@ -193,10 +193,15 @@ class Debate(Controlled, Voting):
             raise UsageError(f"retain_share is {self.retain_share:g}; use it with `retain='certain'`")
         prescribed = [name for name, role in self.roles().items() if role != "debater" or name in self.human]
         if self.reads_certainty and prescribed:
+            certain = ["leave out `retain='certain'`"] if self.retain == "certain" else []
+            hidden = ["use `show_certainty=False`"] if self.shows("certainty") else []
             raise UsageError(
                 f"the certainty of messages is read, but those of {prescribed[0]} have none, since no model writes "
-                "them; leave out `retain='certain'` and `show_certainty=True`"
+                f"them; {' and '.join([*certain, *hidden])}"
             )
+        if "debater" not in self.roles().values() and (self.persona == "written" or self.rule in rules.VOTES):
+            found = "persona is 'written'" if self.persona == "written" else f"the rule is {self.rule!r}"
+            raise UsageError(f"{found}, but all messages are prescribed; give an agent the role 'debater'")
         if self.hears == "star" and self.rule is None and self.roles()[self.speakers()[0]] != "debater":
             raise UsageError(
                 "the first agent of a star decides, but its messages are prescribed; give the role to another agent, "

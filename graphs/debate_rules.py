@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sottovoce.agents.ask import Ask
+from sottovoce.agents.ask import HUMAN, Ask
 from sottovoce.channels.message import Message, MessageRef, Part, Turn, words
 from sottovoce.core.errors import UsageError
 from sottovoce.core.event_loop import off_loop
@@ -132,11 +132,12 @@ def certainty(message: Message) -> float:
     Raises:
         UsageError: the message has none.
     """
-    if (nats := message.stats.get("mean_nll")) is None:
+    nats = message.stats.get("mean_nll")
+    if nats is None or message.source == HUMAN:  # whoever edits a message keeps its statistics
         raise UsageError(
             f"the message of {message.agent!r} in round {message.round + 1} has no log-likelihood of its tokens, which "
             "`retain='certain'` and `show_certainty=True` read; use local models, or hosted ones that return "
-            "log-probabilities"
+            "log-probabilities, and let nobody rewrite messages"
         )
     return nats
 
@@ -254,8 +255,10 @@ def read_numbers(rule: str, number: int, text: str) -> tuple[list[int], str]:
     >>> read_numbers("ranked", 3, "2, 3, 1"), read_numbers("plurality", 2, "I vote for 3")
     (([2, 3, 1], ''), ([], 'there is no answer 3'))
     """
-    found = [re.findall(r"(?<!\d)\d{1,4}(?!\d)", line) for line in text.splitlines()]
-    numbers = [int(each) for each in next(filter(None, reversed(found)), [])]
+    last = next((line for line in reversed(text.splitlines()) if re.search(r"\d", line)), "")
+    if re.search(r"\d\s*[-\u2013.:)]+\s*\d|[-\u2013]\s*\d", last):  # "1. 2", "1-3", "-2", "1: 7"
+        return [], "its last line is no list of numbers, such as 2, 1"
+    numbers = [int(each) for each in re.findall(r"(?<!\d)\d{1,4}(?!\d)", last)]
     if rule != "cumulative":
         numbers = list(dict.fromkeys(numbers))
     least, most = limits(rule, number)

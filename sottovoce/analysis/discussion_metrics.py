@@ -8,7 +8,7 @@ CMD (arXiv 2402.18272), section 5, for judge mistakes and propagation; MADRA (ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -155,26 +155,41 @@ def _same(left: str | None, right: str | None, question: Question) -> bool:
 
 
 def _of_steps(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:
-    edges = heard_edges(record.chosen())
+    hears = _hearing(record)
     for r, (before, after) in enumerate(pairwise(rounds), 1):
         for agent in (name for name in before if name in after):
             old, new = before[agent], after[agent]
             silent = old.answer is None and new.answer is None
-            earlier = ((name, said) for name, said in after.items() if said.message.turn < new.message.turn)
+            earlier = (said for said in after.values() if said.message.turn < new.message.turn)
             yield "flips", not silent and not _same(old.answer, new.answer, record.question), r, agent
             if old.right:
                 yield "abandoning", not new.right, r, agent
-            elif any((name, agent) in edges and said.right for name, said in (*before.items(), *earlier)):
+            elif any(said.right and hears(r, agent, said.message) for said in (*before.values(), *earlier)):
                 yield "obstinate", not new.right, r, agent
 
 
+def _hearing(record: DiscussionRecord) -> Callable[[int, str, Message], bool]:
+    """Return whether an agent read a message in a round: by the log, or in older ones and without prompts by edges."""
+    edges, read = heard_edges(record.chosen()), dict[tuple[int, str], set[tuple[object, ...]]]()
+    for prompt in record.prompts:
+        if prompt.heard is not None:
+            places = {tuple(each["place"])[:-1] for each in prompt.heard}
+            read.setdefault((prompt.round, prompt.agent), set()).update(places)
+
+    def hears(round: int, agent: str, message: Message) -> bool:
+        places = read.get((round, agent))
+        return (message.agent, agent) in edges if places is None else tuple(message.place)[:-1] in places
+
+    return hears
+
+
 def _propagation(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Counted]:
-    hearers = {hearer for _, hearer in heard_edges(record.chosen())}
+    edges = heard_edges(record.chosen())
     for agent, first in (rounds[0] if rounds else {}).items():
         later = [round[agent] for round in rounds[1:] if agent in round]
-        if not (first.right and later and agent in hearers):
+        others = [said for round in rounds for name, said in round.items() if (name, agent) in edges]
+        if not (first.right and later and others):
             continue
-        others = [said for round in rounds for name, said in round.items() if name != agent]
         wrong = [(said, each) for said in later if not said.right for each in others]
         before = [(said.answer, each.answer) for said, each in wrong if each.message.time < said.message.time]
         yield "propagation", any(_same(*both, record.question) for both in before), None, agent

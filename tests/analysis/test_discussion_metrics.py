@@ -68,6 +68,13 @@ def test_who_hears_nobody_is_not_obstinate_and_takes_nothing_over(tmp_path: Path
         assert found["abandoning", ""] == (1, 1)
 
 
+def test_who_hears_no_message_that_was_kept_back_is_not_obstinate_towards_it(tmp_path: Path) -> None:
+    said = {"agent_1": [WRONG, WRONG], "agent_2": [WRONG, WRONG], "agent_3": [RIGHT, RIGHT]}
+    assert told(held(said, tmp_path, question=ASKED, answer_turn="off"))["obstinate", ""] == (2, 2)
+    kept = held(said, tmp_path / "kept", question=ASKED, answer_turn="off", retain="agreeing")
+    assert ("obstinate", "") not in told(kept)
+
+
 def test_a_rule_that_averages_decides_on_nothing_that_could_be_right(tmp_path: Path) -> None:
     """Under `average` a discussion counted as decided right only if all agents were."""
     said = {"agent_1": [RIGHT], "agent_2": [RIGHT]}

@@ -182,7 +182,9 @@ def test_certainty_that_a_model_does_not_tell_ends_the_run_in_one_line() -> None
         ({"retain": "differing"}, "each of 2 agents hears at most one other, .* use `agents=3` or more"),
         ({"agents": 3, "retain_share": 0.3}, "retain_share is 0.3; use it with `retain='certain'`"),
         ({"agents": 3, "retain": "certain", "role": ["debater", "dummy", "debater"]}, "those of agent_2 have none"),
-        ({"show_certainty": True, "human": "agent_1"}, "those of agent_1 have none"),
+        ({"show_certainty": True, "human": "agent_1"}, "those of agent_1 have none.* them; use `show_certainty=False`$"),
+        ({"role": "dummy", "rule": "ranked"}, "the rule is 'ranked', but all messages are prescribed"),
+        ({"role": "expert", "persona": "written"}, "persona is 'written', but all messages are prescribed"),
         ({"hears": "star", "role": ["expert", "debater"]}, "the first agent of a star decides, but its messages"),
         ({"agents": 3, "hears": "ring", "summarise": "each"}, "summaries replace .* without `order=`, `hears=`"),
         ({"last_round": "deciding", "rule": "ranked"}, "the rule 'ranked' reads all agents"),
@@ -368,6 +370,11 @@ def test_a_judge_reads_all_final_messages_and_names_an_answer(choice: str, answe
         ("plurality", 2, "0", []),
         ("plurality", 2, "1" * 5000, []),
         ("judge", 2, "", []),
+        ("ranked", 3, "1. 2\n2. 3\n3. 1", []),
+        ("plurality", 3, "-2", []),
+        ("approval", 3, "1-3", []),
+        ("cumulative", 2, "1: 7, 2: 3", []),
+        ("plurality", 3, "Answer 2 has 3 steps.\nMy vote: 2.", [2]),
     ],
 )
 def test_a_vote_is_a_list_of_numbers(rule: str, number: int, text: str, numbers: list[int]) -> None:
