@@ -407,7 +407,7 @@ class ProgramTests:
             lost: Decision = {**decided("tests", "", [], votes, state), "score": score, "measures": {"pass": score}}
             return with_unreadable(lost, *unread)
         why = f"{best['agent']}'s solution "
-        why += f"passes {passed[best['agent']]} of {total} tests" if total else "is the first; there are no tests"
+        why += f"passes {passed[best['agent']]} of {total} tests" if total else "is the first; no judge wrote a test"
         score = None
         if problem is not None:
             wrong = problems.tried(best["answer"], problem.program, self.runner(run.settings))
