@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from sottovoce.core.any_types import JSONValue
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError
 from sottovoce.core.files import RUN
@@ -81,14 +80,6 @@ COMPAT: Mapping[CompatName, Compat] = {
         guided=False, causal=False, masks_hide=False, every_first=False, every_layer=False, ties="last",
     ),
 }  # fmt: skip
-
-
-def with_new_names(settings: JSONValue) -> JSONValue:
-    """Return saved settings by the names of this version: until 0.1.0 `shared_vocabulary` was the switch `bridge`."""
-    if not isinstance(settings, Mapping) or not isinstance(settings.get("bridge"), bool):
-        return settings
-    rest = {name: value for name, value in settings.items() if name != "bridge"}
-    return {**rest, "shared_vocabulary": settings["bridge"]}
 
 
 class ProtocolOptions(Checked):
@@ -169,8 +160,6 @@ class CipherOptions(LatentOptions):
         default=False,
         description="cipher: between two vocabularies, carry what the shared tokens hold, and the rest as words.",
     )
-
-    _by_new_names = model_validator(mode="before")(with_new_names)
 
     @model_validator(mode="after")
     def _together(self) -> Self:

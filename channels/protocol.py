@@ -14,7 +14,7 @@ import torch
 
 from sottovoce.channels.compress import compressed
 from sottovoce.channels.message import MessageRef, Part, Place, Turn
-from sottovoce.channels.options import COMPAT, Compat, CompatName, LatentOptions, ProtocolOptions, with_new_names
+from sottovoce.channels.options import COMPAT, Compat, CompatName, LatentOptions, ProtocolOptions
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
@@ -165,7 +165,7 @@ class Protocol:
         Raises:
             UsageError: an option is unknown, a value is invalid, or the options are another protocol's.
         """
-        known, values = self.Options.model_fields, with_new_names(values)
+        known = self.Options.model_fields
         for name in values:
             if name not in known:
                 raise UsageError(f"protocol {self.name!r} has no option {name!r}; it has: {', '.join(sorted(known))}")

@@ -17,7 +17,6 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sottovoce.channels.options import with_new_names
 from sottovoce.core.any_types import JSONValue
 from sottovoce.core.errors import RecordError, UsageError, nearest
 from sottovoce.core.files import EXPERIMENT, read_yaml, write
@@ -70,9 +69,9 @@ def read_experiment(
 
 
 def _filled(value: JSONValue, data: str) -> JSONValue:
-    """Return the value with the folder of data sets in place of `{data}`, and settings by their new names."""
+    """Return the value with the folder of data sets in place of `{data}`."""
     if isinstance(value, Mapping):
-        return {name: _filled(item, data) for name, item in with_new_names(value).items()}
+        return {name: _filled(item, data) for name, item in value.items()}
     if isinstance(value, list):
         return [_filled(item, data) for item in value]
     return value.replace("{data}", data) if isinstance(value, str) else value

@@ -200,7 +200,7 @@ def _saved_budget(row: Row, runs: Mapping[str, Run]) -> Budget | None:
     if budget is None or Matched(row=budget.row, by=budget.by) != row.matched:
         return None
     target = runs.get(budget.row)
-    return budget if target is None or budget.settings in ("", digest(target.manifest.settings)) else None
+    return budget if target is None or budget.settings == digest(target.manifest.settings) else None
 
 
 def match(row: Row, runs: Mapping[str, Run]) -> Row:

@@ -367,7 +367,7 @@ def average(votes: list[Vote], state: Discussion) -> Decision:
 def is_over(state: State) -> bool:
     """Return True after the last round, or after one in which enough agents agree."""
     settings = state["settings"]
-    agreed = rules.is_agreed(state["votes"], state, settings.get("stop", "never"))  # older runs have no such setting
+    agreed = rules.is_agreed(state["votes"], state, settings["stop"])
     return agreed or state["round"] + 1 >= settings["rounds"]
 
 

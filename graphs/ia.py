@@ -179,7 +179,8 @@ def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
     inside = kinds.boxed(message, question)
     if inside is None:
         return read_vote(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
-    return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}
+    said = re.sub(r"\A\s*#[AQ]\b:?", "", inside)  # small models repeat the mark of a line, alone or before an answer
+    return {"agent": message.agent, "answer": kinds.read_field(said, question), "counts": True, "read": "boxed"}
 
 
 # Graph

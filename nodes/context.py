@@ -32,7 +32,6 @@ from sottovoce.agents.parameters import Refused
 from sottovoce.agents.person import BEGINNING, Person
 from sottovoce.channels import PROTOCOLS
 from sottovoce.channels.message import Message
-from sottovoce.channels.options import with_new_names
 from sottovoce.core.any_types import AnyState, Unimported, Untyped
 from sottovoce.core.errors import UsageError, nearest
 from sottovoce.core.event_loop import off_loop, wait
@@ -308,7 +307,7 @@ def _key(state: Discussion, context: Mapping[str, AnyState]) -> str:
 def _runtime_context() -> AnyState:
     """Return the runtime context as the caller gave it, or None if there is none."""
     try:
-        return with_new_names(getattr(get_runtime(), "context", None))
+        return getattr(get_runtime(), "context", None)
     except RuntimeError:  # no graph is running
         return None
 

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, get_args, get_origin
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from sottovoce.channels.options import CipherOptions, GraftOptions, StateOptions, ThoughtsOptions, with_new_names
+from sottovoce.channels.options import CipherOptions, GraftOptions, StateOptions, ThoughtsOptions
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.bounds import Few
 from sottovoce.core.errors import UsageError, nearest
@@ -158,7 +158,7 @@ class UnknownName(UsageError):
 
 def named(values: Mapping[JSONValue, JSONValue], fields: Mapping[str, FieldInfo]) -> JSON:
     """Return values by field, as the command line would pass them; null is the default. Raises UnknownName."""
-    found = {str(name).replace("-", "_"): value for name, value in with_new_names(values).items()}
+    found = {str(name).replace("-", "_"): value for name, value in values.items()}
     for name in found:
         if name not in fields:
             raise UnknownName(nearest("setting", name, fields))

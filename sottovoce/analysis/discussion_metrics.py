@@ -169,12 +169,11 @@ def _of_steps(rounds: Sequence[Round], record: DiscussionRecord) -> Iterator[Cou
 
 
 def _hearing(record: DiscussionRecord) -> Callable[[int, str, Message], bool]:
-    """Return whether an agent read a message in a round: by the log, or in older ones and without prompts by edges."""
+    """Return whether an agent read a message in a round: by its prompts, or where there are none by edges."""
     edges, read = heard_edges(record.chosen()), dict[tuple[int, str], set[tuple[object, ...]]]()
     for prompt in record.prompts:
-        if prompt.heard is not None:
-            places = {tuple(each["place"])[:-1] for each in prompt.heard}
-            read.setdefault((prompt.round, prompt.agent), set()).update(places)
+        places = {tuple(each["place"])[:-1] for each in prompt.heard}
+        read.setdefault((prompt.round, prompt.agent), set()).update(places)
 
     def hears(round: int, agent: str, message: Message) -> bool:
         places = read.get((round, agent))

@@ -225,8 +225,8 @@ def carried(experiment: Experiment, runs: Mapping[str, Run], summaries: Sequence
     for name in (name for name in names if name in by_run):
         row, right = experiment.rows[name], by_run[name].failed_wrong
         done = [record for record in runs[name].records.values() if record.decision]
-        sizes = [size for record in done if (size := hearings(record.prompts))]
-        total = sum(size.nbytes for size in sizes) if len(sizes) == len(done) else 0  # one is unknown
+        sizes = [hearings(record.prompts) for record in done]
+        total = sum(size.nbytes for size in sizes)
         floor, gain = by_run.get(run_name(experiment.floor or "", row.point)), None
         if total and floor and floor.run != name and floor.failed_wrong and right:
             number = experiment.axis[1].get(row.point, 1)

@@ -67,9 +67,9 @@ class Edge(NamedTuple):
 
 
 def edges(record: DiscussionRecord) -> list[Edge]:
-    """Return who heard which message, in the order of the hearers' messages; [] where an older log does not say."""
+    """Return who heard which message, in the order of the hearers' messages."""
     said = {message.place: message for message in record.messages}
-    prompts = {prompt.place: prompt.heard or () for prompt in record.prompts}
+    prompts = {prompt.place: prompt.heard for prompt in record.prompts}
     return [
         Edge(said[heard["place"]], message, _form(said[heard["place"]], heard))
         for message in record.messages

@@ -136,7 +136,7 @@ def _bytes(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> Drawing | N
 def _bytes_heard(record: DiscussionRecord) -> float | None:
     """Return the bytes that agents heard, or None if they hear one another but no hearing is recorded."""
     size, hears = hearings(record.prompts), heard_edges(record.chosen())
-    return size.nbytes if size and (size.times or not hears) else None
+    return size.nbytes if size.times or not hears else None
 
 
 def _against(

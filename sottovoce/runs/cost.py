@@ -181,12 +181,10 @@ class Hearings(NamedTuple):
     nbytes: float
 
 
-def hearings(prompts: Sequence[Asked]) -> Hearings | None:
-    """Return the counts of newly heard messages in last attempts; None if an old log does not record them."""
+def hearings(prompts: Sequence[Asked]) -> Hearings:
+    """Return the counts of newly heard messages in last attempts."""
     last = {prompt.place[:-1]: prompt.heard for prompt in sorted(prompts, key=lambda prompt: prompt.attempt)}
-    if not all(heard is not None for heard in last.values()):
-        return None
-    new = [[each for each in heard or () if each["new"]] for heard in last.values()]
+    new = [[each for each in heard if each["new"]] for heard in last.values()]
     times = sum(len({each["place"] for each in heard}) for heard in new)
     latent = sum(len({each["place"] for each in heard if each["form"] != "words"}) for heard in new)
     return Hearings(times, latent, sum(each["nbytes"] for heard in new for each in heard))
@@ -195,6 +193,6 @@ def hearings(prompts: Sequence[Asked]) -> Hearings | None:
 def payload_measures(messages: Sequence[Message], prompts: Sequence[Asked], *, escalates: bool) -> dict[str, float]:
     """Return the mean bytes of a heard message if any carried some, and of escalating runs the share of latent ones."""
     known = hearings(prompts)
-    if not known or not known.times or not any("carried_bytes" in each.stats for each in messages):
+    if not known.times or not any("carried_bytes" in each.stats for each in messages):
         return {}
     return {BYTES: known.nbytes / known.times} | ({LATENT: known.latent / known.times} if escalates else {})

@@ -100,8 +100,8 @@ class Budget(BaseModel):
 
     row: str
     """The run whose cost is matched."""
-    settings: str = ""
-    """The digest of its settings; empty in logs of version 0.1."""
+    settings: str
+    """The digest of its settings."""
     by: Currency
     target: float
     """Cost of a discussion of that run."""

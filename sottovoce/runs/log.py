@@ -41,7 +41,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from sottovoce.agents.ask import CUT
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import DIGEST
 from sottovoce.core.any_types import JSON, JSONValue
@@ -52,7 +51,7 @@ from sottovoce.nodes.hearing import Hearing
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Intervened, Vote
 from sottovoce.retrievers.pool import Origin
-from sottovoce.runs.manifest import FORMAT, VERSION, RunManifest, SavedSettings
+from sottovoce.runs.manifest import FORMAT, VERSION, RunManifest
 from sottovoce.runs.run_directory import LOG, REPAIR, first_line, lines_of, without_surrogates
 
 ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -90,7 +89,7 @@ class Opened(BaseModel):
     """The question, models and edges were checked; the agents start."""
 
     event: Literal["opened"] = Field(default="opened", exclude=True)
-    settings: SavedSettings
+    settings: JSON
     """The settings in effect: models given in code bring some of their own."""
     notes: list[str]
 
@@ -125,8 +124,6 @@ def _message(said: _Said) -> Message:
         if not all(0 <= number <= MAX_COUNT for number in (ref.tokens, ref.nbytes, ref.hidden or 0, *ref.layers)):
             raise PydanticCustomError("payload", "its payload's sizes should be numbers from 0 on")
     values = {name: value for name, value in vars(said).items() if name != "event"}
-    if said.cut and not said.ended:  # of an older version
-        values["ended"] = "limit" if CUT in said.notes else "stopped"
     return Message(**values)
 
 
@@ -178,8 +175,8 @@ class Asked(_Placed):
     attempt: Index
     turns: list[tuple[str, str]]
     """Role and text of each turn; heard messages appear as words, whatever they carried."""
-    heard: list[Hearing] | None = None
-    """The messages of others in the prompt; None in logs of older versions."""
+    heard: list[Hearing]
+    """The messages of others in the prompt."""
 
     @property
     def place(self) -> Place:

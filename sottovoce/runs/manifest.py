@@ -17,7 +17,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels import PROTOCOLS
-from sottovoce.channels.options import with_new_names
 from sottovoce.core.any_types import JSON, JSONValue
 from sottovoce.core.errors import NotInstalled, RecordError, SottovoceError
 from sottovoce.core.registry import Registry
@@ -36,7 +35,6 @@ from sottovoce.runs.limits import Budget
 
 FORMAT = "sottovoce.run"
 VERSION = 1
-SavedSettings = Annotated[JSON, AfterValidator(with_new_names)]
 ALWAYS = {"model", "protocol", "seed"}
 """Settings that every run has."""
 LIBRARIES = ("torch", "transformers", "langgraph")
@@ -86,7 +84,7 @@ class RunManifest(BaseModel):
     format: str = FORMAT
     version: int = VERSION
     scheme: str
-    settings: SavedSettings
+    settings: JSON
     seeds: Annotated[list[int], Field(min_length=1)]
     """Every question is discussed once under each of them."""
     origin: str | None = None

@@ -6,8 +6,6 @@ import json
 from dataclasses import replace
 from functools import cache
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -21,9 +19,7 @@ from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.shared_vocabulary import Token
 from sottovoce.channels.store import PayloadStore
-from sottovoce.cli.options import from_file
 from sottovoce.core.errors import ProtocolError
-from sottovoce.graphs.debate import Debate
 from sottovoce.models import Ids, LoadedModel, Rows, Sampling, assemble, load
 from tests.support import (
     CHATML,
@@ -271,17 +267,3 @@ def test_models_of_one_vocabulary_share_all_of_it(store: PayloadStore) -> None:
     assert Cipher(shared_vocabulary=True).check(tiny_loaded(), in_order()) is None
     message = say(Cipher(shared_vocabulary=True), tiny_loaded(), store, hearers=(in_order(),))
     assert not any(name.startswith(shared_vocabulary.SHARED) for name in payload_of(message, store).tensors)
-
-
-# The old name
-
-
-def test_settings_with_the_old_name_are_read(tmp_path: Path) -> None:
-    file = tmp_path / "settings.yaml"
-    file.write_text("protocol: cipher\nbridge: true\n")
-
-    assert from_file(file, Debate) == {"protocol": "cipher", "shared_vocabulary": True}
-    assert Debate.model_validate({**Debate().model_dump(), "bridge": True}).shared_vocabulary  # as in a checkpoint
-    options: Any = {"bridge": True}
-    assert Cipher(**options).options == Cipher(shared_vocabulary=True).options  # as in `option`
-    assert Debate.model_validate({"bridge": "true"}).bridge == ("true",)  # a folder

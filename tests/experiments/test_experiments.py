@@ -94,13 +94,6 @@ def test_rows_take_the_common_settings_that_their_scheme_has(tmp_path: Path) -> 
     assert {row.settings.guide for row in found.values()} == {"off"}  # as YAML 1.1 reads `off`
 
 
-def test_a_setting_with_its_old_name_is_read_wherever_it_stands(tmp_path: Path) -> None:
-    old = {"protocol": "cipher", "bridge": True}
-    rows = {"bridge": {"scheme": "debate", **old}, "plain": {"scheme": "debate"}}
-    for given in (with_keys(rows=rows, settings=old), with_keys(rows=rows, where=[{"rows": ["plain"], **old}])):
-        assert [row.settings.shared_vocabulary for row in read(tmp_path, given).rows.values()] == [True, True]
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [

@@ -66,7 +66,8 @@ def test_a_pilot_asks_eight_different_questions() -> None:
 def test_samples_come_nearest_to_the_target_and_further_ones_may_cost_less_than_the_first(
     target: float, first: float, further: float, samples: int
 ) -> None:
-    assert Budget(row="a", by="tokens", target=target, first=first, further=further, questions=8).samples == samples
+    costs = {"target": target, "first": first, "further": further}
+    assert Budget(row="a", settings="", by="tokens", questions=8, **costs).samples == samples
 
 
 @pytest.fixture(scope="module")

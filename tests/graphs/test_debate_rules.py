@@ -182,7 +182,10 @@ def test_certainty_that_a_model_does_not_tell_ends_the_run_in_one_line() -> None
         ({"retain": "differing"}, "each of 2 agents hears at most one other, .* use `agents=3` or more"),
         ({"agents": 3, "retain_share": 0.3}, "retain_share is 0.3; use it with `retain='certain'`"),
         ({"agents": 3, "retain": "certain", "role": ["debater", "dummy", "debater"]}, "those of agent_2 have none"),
-        ({"show_certainty": True, "human": "agent_1"}, "those of agent_1 have none.* them; use `show_certainty=False`$"),
+        (
+            {"show_certainty": True, "human": "agent_1"},
+            "those of agent_1 have none.*; use `show_certainty=False`$",
+        ),
         ({"role": "dummy", "rule": "ranked"}, "the rule is 'ranked', but all messages are prescribed"),
         ({"role": "expert", "persona": "written"}, "persona is 'written', but all messages are prescribed"),
         ({"hears": "star", "role": ["expert", "debater"]}, "the first agent of a star decides, but its messages"),

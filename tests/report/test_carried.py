@@ -49,7 +49,6 @@ def test_bytes_are_those_of_messages_that_somebody_heard(tmp_path: Path) -> None
     for control in ("own", "empty", "filler"):
         assert hearings(held(REPLIES, tmp_path, control=control).prompts) == (0, 0, 0)
     assert hearings(held({"agent_1": ["The answer is 29."]}, tmp_path).prompts) == (0, 0, 0)
-    assert hearings([each.model_copy(update={"heard": None}) for each in told.prompts]) is None  # of an older version
 
 
 def test_a_gain_is_counted_above_the_floor_of_its_point_by_number_and_kilobyte(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_borders_stay_whole_around_wide_letters(name: str) -> None:
 def test_an_agent_that_has_said_nothing_yet_reads_its_prompt() -> None:
     console = console_of(80, terminal=True, color_system=None)
     live, run = LiveTranscript(console, "loading"), run_of()
-    asked = {"epoch": 0, "round": 0, "turn": 0, "act": "answer", "attempt": 0, "turns": [("user", "x?")]}
+    asked = {"epoch": 0, "round": 0, "turn": 0, "act": "answer", "attempt": 0, "turns": [("user", "x?")], "heard": []}
 
     for agent in ("agent_2", "agent_1"):
         live.observe(run, Asked.model_validate({**asked, "agent": agent}))
