@@ -518,7 +518,7 @@ SCHEME = Scheme(
     ),
     unrolls="in a world, messages depend on earlier actions",
     manner=manner,
-    shows="two agents write a small function, and hidden tests run on it in a sandbox",
-    first={"sandbox": "isolated", "agents": 2, "rounds": 1, "max_tokens": 128},
+    shows="two agents write a small function, judges test and rank what they wrote, and both write it again",
+    first={"sandbox": "isolated", "agents": 2, "rounds": 2, "max_tokens": 128},
 )
 make_graph = SCHEME.make_graph

@@ -322,3 +322,11 @@ def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_n
 def test_problems_that_ship_have_names_of_their_own_and_some_tests_each() -> None:
     assert 10 <= len({problem.name for problem in bundled_problems()}) == len(bundled_problems())
     assert all(len(problem.tests) >= 3 for problem in bundled_problems())
+
+
+def test_the_distance_between_the_ends_is_no_largest_gap() -> None:
+    """SmolLM2 wrote it, and the tests did not tell."""
+    gap = next(each for each in bundled_problems() if each.name == "largest_gap")
+    hidden = Problem(test=[f"assert {test}" for test in gap.tests], entry_point=gap.name).program
+    between_ends = "def largest_gap(n): return max(n, default=0) - min(n, default=0)"
+    assert tried(between_ends, hidden, runner(20.0, "isolated")) == "AssertionError: "

@@ -140,6 +140,8 @@ def test_strong_models_write_freely_and_only_the_line_of_their_box_is_kept_to_it
         ((SURE, "It was Aldmoor."), 1.0),
         ((r"\boxed{Bern}", "It was Aldmoor."), 0.0),
         ((r"\boxed{}", SURE), 1.0),
+        ((r"\boxed{#A: Aldmoor}", SURE), 1.0),
+        ((r"\boxed{#A}", r"\boxed{#A}"), 0.0),
     ],
 )
 def test_the_score_is_the_share_of_answers_in_their_form_that_are_right(replies: Any, score: float) -> None:
