@@ -42,8 +42,15 @@ def _summary(name: str) -> str:
 
 
 def draw(name: str, settings: Settings) -> None:
-    """Print the graph of a scheme with these settings, in Mermaid."""
-    print(scheme(name).create(settings).compile().get_graph().draw_mermaid())
+    """Print the graph of a scheme with these settings, in Mermaid, with thick arrows if not all agents hear all."""
+    drawn = scheme(name).create(settings).compile().get_graph()
+    heard = settings.edges() if getattr(settings, "hears", "all") != "all" else []
+    arrows = [
+        f"\t{speaker} == is heard by ==> {hearer};\n"
+        for speaker, hearer in heard
+        if {speaker, hearer} <= {*drawn.nodes}
+    ]
+    print(drawn.draw_mermaid() + "".join(arrows))
 
 
 def show_symmetry(name: str, settings: Settings) -> None:
