@@ -51,7 +51,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         ("debate --rounds", "Option '--rounds' requires an argument"),
         ("graph draw", "Missing command (see `sottovoce graph draw --help`)"),
         ("debate --model nowhere", "unknown model 'nowhere'; choose from: bundled, smollm2; or give a folder with config.json and *.safetensors, a .gguf file, a hub id owner/name, or hosted:PROVIDER:MODEL"),
-        ("debate --summarise each --shape fresh", "summaries replace the others' answers in a chat; use --summarise with --shape history and without --order"),
+        ("debate --summarise each --shape fresh", "summaries replace the others' answers in a chat; use --summarise with --shape history, without --order"),
         ("cmd --representative first", "representative is 'first', but the secretary decides a tie; add --secretary off"),
         ("debate '2 + 2?' --rounds 1 --rounds 2", "--rounds was given 2 times; expected once"),
         ("debate '2 + 2?' --save ''", "--save is empty; expected a path"),

@@ -60,23 +60,6 @@ def test_a_file_of_questions_is_asked_under_every_seed_and_each_discussion_is_sh
     assert refused(call, USAGE, "runs", "show", "--seed", 9, kept) == "unknown seed 9; choose from: 4, 5"
 
 
-def test_a_run_with_the_old_name_of_a_setting_is_read_resumed_and_verified(
-    call: Call, models: Models, tmp_path: Path
-) -> None:
-    agents = ("--model", models.tiny, "--model", models.other_vocabulary, "--temperature", 0.3, "--at-once", 1)
-    several = ("debate", "2 + 2?", "--protocol", "cipher", "--shared-vocabulary", *agents, *FEW)
-    call(*several, "--save", tmp_path, "--call-limit", 1)
-    log = tmp_path / LOG
-    *lines, _ = log.read_bytes().replace(b'"shared_vocabulary":', b'"bridge":').splitlines(keepends=True)
-    log.write_bytes(b"".join(lines))  # without the closing line, as after a kill
-    assert log.read_bytes().count(b'"bridge":true') == 3  # in manifest, state and event
-
-    assert call("runs", "resume", tmp_path, "--trust-paths").code == 0
-    assert "hears agent_1 by cipher over the shared vocabulary" in call("runs", "show", tmp_path).out
-    assert load_run(tmp_path).only.settings["shared_vocabulary"] is True
-    assert "1 re-run; 0 findings" in call("runs", "verify", tmp_path, "--trust-paths").out
-
-
 def test_many_discussions_as_json_are_one_object(call: Call, models: Models, asked: Path) -> None:
     many = call("debate", "--questions", asked, "--limit", 2, "--json", "--model", models.tiny, *FEW)
     out = json.loads(many.out)

@@ -163,18 +163,6 @@ def test_a_context_that_asks_for_another_graph_is_refused_before_anybody_speaks(
     assert not model.calls
 
 
-def test_a_thread_with_the_old_name_of_a_setting_goes_on() -> None:
-    graph = debating(marked(3, 3), agents=3, rounds=2, saver=InMemorySaver())
-    held(graph, THREAD)
-    snapshot = before_round(graph, 1)
-    settings = {{"shared_vocabulary": "bridge"}.get(name, name): v for name, v in snapshot.values["settings"].items()}
-
-    thread = graph.update_state(snapshot.config, {"settings": settings}, as_node="next_round")
-
-    context: Any = {"bridge": False}
-    assert "bridge" in settings and graph.invoke(None, thread, context=context)["decision"]
-
-
 # Forks
 
 
